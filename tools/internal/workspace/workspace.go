@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -104,24 +106,38 @@ func Packages(ctx context.Context, root string) ([]Package, error) {
 // FuzzTarget is one fuzz target.
 type FuzzTarget struct{ Package, Name string }
 
-var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w*)\(\w+ \*testing\.F\)`)
-
 // FuzzTargets finds every fuzz target. It reads the test files that go list names, so that no test binary has to be
 // built (and no TestMain has to run) to learn what there is.
 func FuzzTargets(packages []Package) ([]FuzzTarget, error) {
 	var targets []FuzzTarget
 	for _, p := range packages {
 		for _, name := range append(append([]string(nil), p.TestGoFiles...), p.XTestGoFiles...) {
-			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range fuzzFunc.FindAllSubmatch(text, -1) {
-				targets = append(targets, FuzzTarget{p.ImportPath, string(m[1])})
+			for _, decl := range file.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Fuzz") && takesF(fn) {
+					targets = append(targets, FuzzTarget{p.ImportPath, fn.Name.Name})
+				}
 			}
 		}
 	}
 	return targets, nil
+}
+
+// takesF says whether fn's one parameter is a *testing.F.
+func takesF(fn *ast.FuncDecl) bool {
+	if fn.Type.Params.NumFields() != 1 {
+		return false
+	}
+	star, ok := fn.Type.Params.List[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := star.X.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "F"
 }
 
 // Output runs a command and gives what it printed; the error has what it complained of.

@@ -26,6 +26,8 @@ func TestFuzzTargetsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	const text = `package p
 
+const inText = "\nfunc FuzzText(f *testing.F) {}"
+
 func FuzzOne(f *testing.F) {}
 func FuzzHelper(x int) {}
 
