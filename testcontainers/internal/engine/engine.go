@@ -85,7 +85,7 @@ var prepare = sync.OnceValue(func() error {
 	// testcontainers-go removes forgotten containers by a container of its own, called Ryuk. Where its image can't be
 	// had every start would fail, so it is turned off there, and only there. Each helper removes what it started anyway.
 	//lint:ignore SA1019 the name that replaced it is internal
-	const ryuk = testcontainers.ReaperDefaultImage
+	ryuk := testcontainers.ReaperDefaultImage
 	if !Has(ctx, c, ryuk) && Pull(ctx, c, ryuk) != nil {
 		return os.Setenv(ryukEnv, "true")
 	}
