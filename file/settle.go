@@ -91,13 +91,12 @@ func (r *reader) rest(prev seen, id ident, now time.Time) time.Duration {
 			return r.grace // truncated; what follows may take its time
 		}
 		return r.settle
+	case now.Sub(id.touched()) >= r.grace:
+		return 0 // long finished; a shorter age could be the grain of the file system's clock
 	case id.size == 0:
-		if now.Sub(id.touched()) >= r.grace {
-			return 0
-		}
 		return r.grace
-	case id.modified < id.changed, now.Sub(id.touched()) >= r.settle:
-		return 0 // renamed after its last write, or long finished
+	case id.modified < id.changed:
+		return 0 // renamed after its last write
 	case prev.id.exists:
 		// A new inode in the place of another: most likely a rename within one tick of the file system's clock.
 		return r.settle / 10

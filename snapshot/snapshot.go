@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ const magic = "rulewire-snapshot 1 "
 
 // header is the second line. The payload follows it.
 type header struct {
-	ID       string    `json:"id"`
+	ID       string    `json:"id"` // as quote gives it
 	Presence string    `json:"presence"`
 	Revision string    `json:"revision"`
 	Order    uint64    `json:"order"`
@@ -101,7 +102,7 @@ func (s *Store) save(ctx context.Context, id string, doc datasource.Document) er
 		return fmt.Errorf("%w: %d bytes, at most %d", datasource.ErrTooLarge, len(doc.Data), s.maxBytes)
 	}
 	head, err := json.Marshal(header{
-		ID: id, Presence: doc.Presence.String(), Revision: doc.Revision, Order: doc.Order,
+		ID: quote(id), Presence: doc.Presence.String(), Revision: doc.Revision, Order: doc.Order,
 		Saved: time.Now().UTC(), Bytes: len(doc.Data),
 	})
 	if err != nil {
@@ -186,7 +187,7 @@ func parse(file []byte, id string) (doc datasource.Document, saved time.Time, er
 		return doc, saved, fmt.Errorf("%w: presence %q", ErrCorrupt, h.Presence)
 	}
 	switch {
-	case h.ID != id:
+	case h.ID != quote(id):
 		return datasource.Document{}, saved, fmt.Errorf("%w: it is of %s", ErrCorrupt, h.ID)
 	case h.Bytes != len(data), doc.Presence == datasource.Missing && len(data) > 0:
 		return datasource.Document{}, saved, fmt.Errorf("%w: %d bytes of payload, %d announced", ErrCorrupt, len(data), h.Bytes)
@@ -196,6 +197,12 @@ func parse(file []byte, id string) (doc datasource.Document, saved time.Time, er
 	}
 	doc.Revision, doc.Order = h.Revision, h.Order
 	return doc, h.Saved, nil
+}
+
+// quote escapes the bytes that are no UTF-8, which a path may have and JSON would blur.
+func quote(id string) string {
+	q := strconv.Quote(id)
+	return q[1 : len(q)-1]
 }
 
 func checksum(b []byte) string {
