@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 // script is a disk with one name on it, whose file changes at set times of the bubble's clock.
 type script struct {
+	mu    sync.Mutex
 	start time.Time
 	steps []step
 	// tick is the grain of the file system's clock.
@@ -97,7 +99,16 @@ func (s *script) rename(data string, age time.Duration) {
 
 func (s *script) remove() { s.node = nil }
 
+// do changes the file now, while a source watches it.
+func (s *script) do(change func(*script)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
 func (s *script) stat(string) (ident, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.catchUp()
 	return s.node.ident(), nil
 }
@@ -110,6 +121,8 @@ func (n *node) ident() ident {
 }
 
 func (s *script) open(string) (handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.catchUp()
 	if s.node == nil {
 		return nil, fs.ErrNotExist
@@ -124,20 +137,22 @@ type scriptFile struct {
 }
 
 func (f *scriptFile) stat() (ident, error) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
 	f.s.catchUp()
 	return f.node.ident(), nil
 }
 
 func (f *scriptFile) Read(p []byte) (int, error) {
+	defer time.Sleep(f.s.pause)
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
 	f.s.catchUp()
 	if f.off >= len(f.node.data) {
 		return 0, io.EOF
 	}
 	n := copy(p[:min(len(p), f.s.chunk)], f.node.data[f.off:])
 	f.off += n
-	if f.s.pause > 0 {
-		time.Sleep(f.s.pause)
-	}
 	return n, nil
 }
 
