@@ -22,6 +22,8 @@ type Manager[R any] struct {
 	snap     atomic.Pointer[Snapshot[R]]
 	loading  sync.Mutex // one Load at a time; readers never touch it
 	defaults loadConfig
+	// delivered is the set that the last OnUpdate left in force.
+	delivered atomic.Pointer[Snapshot[R]]
 }
 
 // Snapshot is an immutable set of rules. A nil Snapshot is empty.
@@ -129,8 +131,15 @@ type Duplicate struct{ Index, Of int }
 // OnUpdate is Load without the report: the manager as a listener.
 func (m *Manager[R]) OnUpdate(_ context.Context, rules []R) error {
 	_, err := m.Load(rules)
+	if err == nil {
+		m.delivered.Store(m.snap.Load())
+	}
 	return err
 }
+
+// InForce says whether the set that the last OnUpdate brought is still the one in force: false after a Load by somebody
+// else, for example a console. A readable shows that as drift.
+func (m *Manager[R]) InForce() bool { return m.snap.Load() == m.delivered.Load() }
 
 // Load checks and copies rules and swaps them in. Unless SkipInvalid is given, one invalid rule leaves everything as it
 // was and the error, a Rejections, names each; a panic in the rule type's own code does the same with ErrPanic. rules is
