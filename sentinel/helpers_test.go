@@ -49,7 +49,7 @@ func (d *document) Read(context.Context) (datasource.Document, error) {
 	case d.data == nil:
 		return datasource.Document{Presence: datasource.Missing}, nil
 	}
-	return datasource.Document{Presence: datasource.Present, Data: d.data, Revision: fmt.Sprint(d.n)}, nil
+	return datasource.Document{Presence: datasource.Present, Data: d.data, Revision: fmt.Sprint(d.n), Order: uint64(d.n)}, nil
 }
 
 func (d *document) set(data string) {

@@ -152,6 +152,11 @@ func mapFlow(r *rule.Flow, o *mapping, out *coreRules) error {
 		// another one and lose its warm-up.
 		c.WarmUpColdFactor = coreconfig.DefaultWarmUpColdFactor
 	}
+	if c.TokenCalculateStrategy == flow.WarmUp && uint64(2*float64(c.WarmUpPeriodSec)*c.Threshold/float64(1+c.WarmUpColdFactor)) == 0 {
+		// The core divides by this number of whole tokens: the limit becomes NaN, and no comparison with NaN blocks.
+		no.add("count", "sentinel-golang lets every call pass where count × warmUpPeriodSec is less than "+
+			strconv.FormatFloat(float64(1+c.WarmUpColdFactor)/2, 'g', -1, 64)+" for a warm-up")
+	}
 	if len(no.list) == 0 {
 		// Among others, water marks are compared with the memory of this very machine.
 		no.core(flow.IsValidRule(&c))

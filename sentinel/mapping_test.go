@@ -237,8 +237,12 @@ func TestUnsupportedRuleWidensOrVanishes(t *testing.T) {
 		from  rule.Flow
 	}{
 		{"limitApp", func(r *rule.Flow) { r.LimitApp = "shop" }, base},
+		{"count", func(r *rule.Flow) { r.ControlBehavior, r.WarmUpPeriodSec = rule.ControlWarmUp, 1 }, base},
+		{"count", func(r *rule.Flow) { r.ControlBehavior, r.WarmUpPeriodSec, r.Count = rule.ControlWarmUp, 10, 0 }, base},
 		{"strategy", func(r *rule.Flow) { r.Strategy, r.RefResource = rule.StrategyChain, "e" }, base},
-		{"clusterMode", func(r *rule.Flow) { r.ClusterMode, r.ClusterConfig = true, &rule.ClusterFlowConfig{FallbackToLocalWhenFail: true} }, base},
+		{"clusterMode", func(r *rule.Flow) {
+			r.ClusterMode, r.ClusterConfig = true, &rule.ClusterFlowConfig{FallbackToLocalWhenFail: true}
+		}, base},
 		{"regex", func(r *rule.Flow) { r.Regex = true }, base},
 		{"controlBehavior", func(r *rule.Flow) { r.ControlBehavior = 9 }, base},
 		{"maxQueueingTimeMs", func(r *rule.Flow) { r.MaxQueueingTimeMs = math.MaxUint32 + 1 }, base},
@@ -293,6 +297,24 @@ func TestUnsupportedRuleWidensOrVanishes(t *testing.T) {
 	degrade.LimitApp, param.LimitApp = "shop", "shop"
 	if err := errors.Join(mapDegrade(&degrade, &mapping{}, &coreRules{}), mapParamFlow(&param, &mapping{}, &coreRules{})); err != nil {
 		t.Error(err)
+	}
+}
+
+// The reason for refusing small warm-up rules: what the core makes of them.
+func TestCoreBlocksASmallWarmUp(t *testing.T) {
+	clean(t)
+	for _, r := range []*flow.Rule{{Resource: "small/0", Threshold: 0, WarmUpPeriodSec: 10}, {Resource: "small/1", Threshold: 1, WarmUpPeriodSec: 1}} {
+		r.TokenCalculateStrategy = flow.WarmUp
+		if _, err := flow.LoadRulesOfResource(r.Resource, []*flow.Rule{r}); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			e, blocked := api.Entry(r.Resource)
+			if blocked != nil {
+				t.Fatalf("%s: blocked; the refusal in mapFlow is no longer needed", r.Resource)
+			}
+			e.Exit()
+		}
 	}
 }
 

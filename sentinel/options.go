@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
@@ -72,8 +73,19 @@ func OnStart(policies ...datasource.StartPolicy) Option {
 // its own, see its package logging.
 func Logger(l *slog.Logger) Option { return Engine(datasource.Logger(l)) }
 
-// Observer is told what happens to each source. Default: nobody.
-func Observer(o datasource.Observer) Option { return Engine(datasource.WithObserver(o)) }
+// Observer is told what happens to each source, one event at a time also where it is given to Open for all of them.
+// Default: nobody.
+func Observer(o datasource.Observer) Option {
+	if o == nil {
+		return Engine()
+	}
+	var one sync.Mutex // each source has a goroutine of its own
+	return Engine(datasource.WithObserver(datasource.ObserverFunc(func(e datasource.Event) {
+		one.Lock()
+		defer one.Unlock()
+		o.Observe(e)
+	})))
+}
 
 // Dialect is the dialect of the documents. Default converter.Java.
 func Dialect(name converter.DialectName) Option { return Decode(converter.Dialect(name)) }
