@@ -63,27 +63,31 @@ func (s *coreSet[C]) set(kind rule.Kind, rules []C) (undo func() error, err erro
 func (s *coreSet[C]) replace(i int, rules []C) error {
 	parts := slices.Clone(s.parts)
 	parts[i].rules = rules
-	joined := s.join(parts)
+	joined, by := s.join(parts)
 	if !s.sole && len(joined) == 0 && len(s.wanted) == 0 {
 		s.parts = parts
 		return nil // nothing of ours was or is to be in this manager
 	}
-	if err := s.bring(joined); err != nil {
+	if err := s.bring(joined, by); err != nil {
 		return fmt.Errorf("%s: %w", s.mod.name, err)
 	}
 	s.parts, s.wanted, s.touched = parts, joined, true
 	return nil
 }
 
-// join puts the kinds' rules one after the other, without exact duplicates.
-func (s *coreSet[C]) join(parts []contribution[C]) []C {
+// join puts the kinds' rules one after the other, without exact duplicates, and also gives them by resource.
+func (s *coreSet[C]) join(parts []contribution[C]) ([]C, byResource[C]) {
 	var all []C
 	for _, p := range parts {
+		if len(all) == 0 {
+			all = slices.Clip(p.rules) // the usual case needs no copy; nobody writes to it
+			continue
+		}
 		all = append(all, p.rules...)
 	}
 	by := s.group(all)
 	if len(by) == len(all) {
-		return all
+		return all, by
 	}
 	kept := all[:0:0]
 	seen := make(map[string][]*C, len(by))
@@ -95,7 +99,7 @@ func (s *coreSet[C]) join(parts []contribution[C]) []C {
 		seen[res] = append(seen[res], &all[i])
 		kept = append(kept, all[i])
 	}
-	return kept
+	return kept, s.group(kept)
 }
 
 // byResource are the rules of each resource, in order.
@@ -133,8 +137,7 @@ func (s *coreSet[C]) mine(next byResource[C]) byResource[C] {
 
 // bring makes the core enforce exactly these rules and checks that it does. After an error the core has again what it
 // had before.
-func (s *coreSet[C]) bring(rules []C) error {
-	want := s.group(rules)
+func (s *coreSet[C]) bring(rules []C, want byResource[C]) error {
 	have := s.mine(want)
 	var changed []string
 	for res, w := range want {
@@ -403,7 +406,7 @@ func (s *coreSet[C]) reconcile() error {
 	if !s.touched {
 		return nil
 	}
-	if err := s.bring(s.wanted); err != nil {
+	if err := s.bring(s.wanted, s.group(s.wanted)); err != nil {
 		return fmt.Errorf("%s: %w", s.mod.name, err)
 	}
 	return nil
@@ -419,7 +422,8 @@ func (s *coreSet[C]) count(kind rule.Kind) int {
 		if p.kind != kind {
 			continue
 		}
-		for res, w := range s.group(s.join([]contribution[C]{p})) {
+		_, by := s.join([]contribution[C]{p})
+		for res, w := range by {
 			h := live[res]
 			if s.equal(w, h, false) {
 				n += len(w)

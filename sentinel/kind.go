@@ -48,11 +48,13 @@ func (k *kindState[R]) update(index int, p part[R]) error {
 	defer k.mu.Unlock()
 	before := k.parts[index]
 	k.parts[index] = p
-	var all []R
-	var mapped coreRules
-	for i := range k.parts {
-		all = append(all, k.parts[i].rules...)
-		mapped.add(&k.parts[i].mapped)
+	all, mapped := p.rules, p.mapped
+	if len(k.parts) > 1 {
+		all, mapped = nil, coreRules{}
+		for i := range k.parts {
+			all = append(all, k.parts[i].rules...)
+			mapped.add(&k.parts[i].mapped)
+		}
 	}
 	undo, err := k.cores.set(k.kind, &mapped)
 	if err != nil {
@@ -88,6 +90,7 @@ type listener[R any] struct {
 // OnUpdate maps rules, brings them into the core and checks that they are in force there.
 func (l *listener[R]) OnUpdate(_ context.Context, rules []R) error {
 	p := part[R]{rules: rules}
+	p.mapped.grow(l.state.kind, len(rules))
 	for i := range rules {
 		r := &rules[i]
 		err := l.state.mapOne(r, &l.mapping, &p.mapped)

@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -30,6 +31,20 @@ func (c *coreRules) add(o *coreRules) {
 	c.breaker = append(c.breaker, o.breaker...)
 	c.system = append(c.system, o.system...)
 	c.hotspot = append(c.hotspot, o.hotspot...)
+}
+
+// grow makes room for the rules of a kind.
+func (c *coreRules) grow(kind rule.Kind, n int) {
+	switch kind {
+	case rule.KindFlow:
+		c.flow = slices.Grow(c.flow, n)
+	case rule.KindDegrade:
+		c.breaker = slices.Grow(c.breaker, n)
+	case rule.KindParamFlow:
+		c.hotspot = slices.Grow(c.hotspot, n)
+	case rule.KindIsolation:
+		c.isolation = slices.Grow(c.isolation, n)
+	}
 }
 
 // mapper turns one rule into the core's rules, or says why the core can't enforce it: a *rule.Invalid whose faults wrap
