@@ -34,11 +34,11 @@ func Example() {
 		]`), sentinel.Unsupported(sentinel.Hold)),
 		sentinel.Logger(slog.New(slog.DiscardHandler)),
 	)
-	defer rules.Close() // the rules stay in force
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	defer rules.Close() // the rules stay in force
 
 	_, blocked := api.Entry("/order")
 	fmt.Println("order:", blocked.BlockType())
