@@ -1,0 +1,27 @@
+# Each target is one Go program or one small script; what they do is told in CONTRIBUTING.md.
+.PHONY: help setup test check run bench fuzz images docs
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## download what building and testing needs
+	go list -deps -test work >/dev/null
+	go tool staticcheck -version
+
+test: ## everything that CI checks: format, lint, tidiness, tests with -race, fuzz smoke
+	go run ./tools/check
+
+check: ## the quick part of it: no tests
+	go run ./tools/check format deps faults vet lint tidy
+
+run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0)
+	go run ./examples/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')
+
+bench: ## one table: work, ours, theirs, ratio, budget, met or not
+	go run ./bench
+
+fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)
+	go run ./tools/fuzz $(if $(TARGET),-target '$(TARGET)') $(if $(TIME),-time '$(TIME)')
+
+docs: ## write the generated pages again
+	go run ./tools/faults
