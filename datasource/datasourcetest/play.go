@@ -99,6 +99,9 @@ func (x *play) settle() {
 func (x *play) skip(reason string) {
 	x.Helper()
 	*x.skipped = reason
+	if x.c.Bubble {
+		x.SkipNow() // the reason is told once, outside
+	}
 	x.Skip(reason)
 }
 
