@@ -50,6 +50,9 @@ func (s spelling) int32() spelling  { return s.in(math.MinInt32, math.MaxInt32) 
 func (s spelling) uint32() spelling { return s.in(0, math.MaxUint32) }
 func (s spelling) uint64() spelling { return s.in(0, math.MaxInt64) }
 
+// exact is the range of the integers that a double holds exactly.
+func (s spelling) exact(least int64) spelling { return s.in(least, 1<<53) }
+
 // maxMembers is the number of bits in the masks of an object.
 const maxMembers = 64
 
@@ -292,6 +295,10 @@ func (s *schema[R]) keep(d *reader, r *R, o *object, name string, at int) {
 		d.reject(at, name, &Fault{
 			Reason: "a fastjson reference instead of the object itself",
 			Hint:   "write the document with SerializerFeature.DisableCircularReferenceDetect", Err: ErrDecode})
+		return
+	}
+	if s.wrapped && name == "rule" {
+		d.reject(at, name, &Fault{Reason: "a rule inside a wrapped rule", Err: ErrDecode})
 		return
 	}
 	if o.repeats(name) {
