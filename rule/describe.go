@@ -1,0 +1,146 @@
+package rule
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Describe gives one line: kind, resource and the fields that differ from what a Java document leaves out.
+// A type of the user's own is printed with %+v.
+func Describe[R any](r *R) string {
+	switch v := any(r).(type) {
+	case *Flow:
+		return head(KindFlow, v.Resource) + fieldsOf(reflect.ValueOf(&Flow{
+			Resource: v.Resource, LimitApp: "default", Grade: GradeQPS, Count: -1, WarmUpPeriodSec: 10, MaxQueueingTimeMs: 500}).Elem(), reflect.ValueOf(v).Elem())
+	case *Degrade:
+		return head(KindDegrade, v.Resource) + fieldsOf(reflect.ValueOf(&Degrade{
+			Resource: v.Resource, LimitApp: "default", Grade: -1, Count: -1, MinRequestAmount: 5, SlowRatioThreshold: 1, StatIntervalMs: 1000}).Elem(), reflect.ValueOf(v).Elem())
+	case *System:
+		return head(KindSystem, v.Resource) + fieldsOf(reflect.ValueOf(&System{Resource: v.Resource, LimitApp: v.LimitApp,
+			HighestSystemLoad: Unset, HighestCPUUsage: Unset, QPS: Unset, AvgRT: Unset, MaxThread: Unset, Strategy: AdaptiveNone}).Elem(), reflect.ValueOf(v).Elem())
+	case *Authority:
+		return head(KindAuthority, v.Resource) + fieldsOf(reflect.ValueOf(&Authority{Resource: v.Resource, Strategy: -1}).Elem(), reflect.ValueOf(v).Elem())
+	case *ParamFlow:
+		return head(KindParamFlow, v.Resource) + fieldsOf(reflect.ValueOf(&ParamFlow{
+			Resource: v.Resource, LimitApp: "default", Grade: GradeQPS, ParamIdx: -1 << 62, Count: -1, DurationInSec: 1}).Elem(), reflect.ValueOf(v).Elem())
+	case *Isolation:
+		return head(KindIsolation, v.Resource) + fieldsOf(reflect.ValueOf(&Isolation{Resource: v.Resource}).Elem(), reflect.ValueOf(v).Elem())
+	default:
+		return fmt.Sprintf("%+v", *r)
+	}
+}
+
+func head(k Kind, resource string) string {
+	if resource == "" {
+		return string(k) + ": "
+	}
+	return string(k) + " " + text(resource) + ": "
+}
+
+func fieldsOf(base, v reflect.Value) string {
+	var parts []string
+	walk("", base, v, func(name, _, now string) { parts = append(parts, name+" "+now) })
+	return strings.Join(parts, ", ")
+}
+
+// DescribeChange gives one line: kind, resource and each field that differs, "flow /order: count 10 → 20".
+// A type of the user's own is printed with %+v.
+func DescribeChange[R any](old, new *R) string {
+	kind, known := KindOf[R]()
+	if !known {
+		return fmt.Sprintf("%+v → %+v", *old, *new)
+	}
+	var parts []string
+	walk("", reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem(), func(name, was, now string) {
+		parts = append(parts, name+" "+was+" → "+now)
+	})
+	return head(kind, TraitsOf[R]().Key(new)) + strings.Join(parts, ", ")
+}
+
+// walk reports each differing field of two structs by its Java name.
+func walk(prefix string, a, b reflect.Value, report func(name, was, now string)) {
+	for i := range a.NumField() {
+		name := prefix + javaName(a.Type().Field(i).Name)
+		fa, fb := a.Field(i), b.Field(i)
+		if name == "limitApp" && fa.String()+fb.String() == "default" {
+			continue // "" means "default"
+		}
+		if fa.Kind() == reflect.Pointer && fa.Type().Elem().Kind() == reflect.Struct && !fa.IsNil() && !fb.IsNil() {
+			walk(name+".", fa.Elem(), fb.Elem(), report)
+			continue
+		}
+		if fa.Kind() == reflect.Slice && fa.Len() == 0 && fb.Len() == 0 {
+			continue
+		}
+		if was, now := show(fa), show(fb); was != now {
+			report(name, was, now)
+		}
+	}
+}
+
+func show(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case fmt.Stringer:
+		return x.String()
+	case string:
+		return text(x)
+	case float64:
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case *int64:
+		if x == nil {
+			return "none"
+		}
+		return strconv.FormatInt(*x, 10)
+	case Extra:
+		parts := make([]string, len(x))
+		for i, m := range x {
+			parts[i] = m.Name + "=" + m.Value
+		}
+		return "{" + strings.Join(parts, " ") + "}"
+	case []ParamFlowItem:
+		parts := make([]string, len(x))
+		for i, it := range x {
+			parts[i] = strings.TrimSpace(it.ClassType+" "+text(it.Object)) + "=" + strconv.FormatInt(it.Count, 10)
+			if len(it.Extra) > 0 {
+				parts[i] += show(reflect.ValueOf(it.Extra))
+			}
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "none"
+		}
+		return fmt.Sprintf("%+v", v.Elem().Interface())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// text quotes what would be misread bare.
+func text(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\r\n\"→,") {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// javaName gives the name that Java documents use for a field.
+func javaName(field string) string {
+	switch field {
+	case "ID":
+		return "id"
+	case "QPS":
+		return "qps"
+	case "AvgRT":
+		return "avgRt"
+	case "HighestCPUUsage":
+		return "highestCpuUsage"
+	case "FlowID":
+		return "flowId"
+	case "Items":
+		return "paramFlowItemList"
+	}
+	return strings.ToLower(field[:1]) + field[1:]
+}
