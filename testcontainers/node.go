@@ -72,7 +72,7 @@ type Network struct{ nw *tc.DockerNetwork }
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	Require(t)
-	nw, err := network.New(t.Context())
+	nw, err := network.New(t.Context(), network.WithLabels(map[string]string{engine.Label: "true"}))
 	if err != nil {
 		t.Fatalf("network: %v", err)
 	}
@@ -129,7 +129,7 @@ func RunAll(t testing.TB, specs ...Spec) []*Node {
 func (n *Node) create(ctx context.Context) error {
 	options := []tc.ContainerCustomizer{
 		tc.WithEntrypoint(n.spec.Command[0]), tc.WithCmd(n.spec.Command[1:]...),
-		tc.WithLogger(log.NewNoopLogger()),
+		tc.WithLogger(log.NewNoopLogger()), tc.WithLabels(map[string]string{engine.Label: "true"}),
 	}
 	for _, port := range n.spec.Ports {
 		options = append(options, tc.WithExposedPorts(proto(port)))

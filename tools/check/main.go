@@ -36,6 +36,11 @@ var steps = []step{
 	{"fuzz", "every fuzz target, a few seconds each", fuzz},
 }
 
+// asked are steps that run only when they are named.
+var asked = []step{
+	{"images", "local images of the stores' servers, built from packages", images},
+}
+
 type checker struct {
 	root     string
 	modules  []workspace.Module
@@ -103,18 +108,19 @@ func choose(names []string) ([]step, error) {
 	}
 	var chosen []step
 	for _, name := range names {
-		i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
+		all := slices.Concat(steps, asked)
+		i := slices.IndexFunc(all, func(s step) bool { return s.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no step %q; -h lists them", name)
 		}
-		chosen = append(chosen, steps[i])
+		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: go run ./tools/check [flags] [step ...]")
-	for _, s := range steps {
+	for _, s := range slices.Concat(steps, asked) {
 		fmt.Fprintf(os.Stderr, "  %-8s %s\n", s.name, s.what)
 	}
 	flag.PrintDefaults()
