@@ -12,7 +12,7 @@ test: ## everything that CI checks: format, lint, tidiness, tests with -race, fu
 	go run ./tools/check
 
 check: ## the quick part of it: no tests
-	go run ./tools/check format deps faults vet lint tidy
+	go run ./tools/check format deps docs faults vet lint tidy
 
 run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0)
 	go run ./examples/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')

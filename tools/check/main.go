@@ -28,6 +28,7 @@ type step struct {
 var steps = []step{
 	{"format", "every Go file is as gofmt writes it", formatted},
 	{"deps", "the root module depends on what was decided and on nothing else", deps},
+	{"docs", "links in the documentation lead somewhere, and its index is complete", docs},
 	{"faults", "docs/faults.md says what the tests say", faults},
 	{"vet", "go vet", vet},
 	{"lint", "staticcheck", lint},

@@ -36,11 +36,12 @@ func Client(ctx context.Context) (*client.Client, error) {
 		}
 		_ = c.Close()
 	}
-	found, findErr := testcontainers.NewDockerClientWithOpts(ctx)
-	if findErr != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	if os.Getenv(client.EnvOverrideHost) == "" {
+		if found, findErr := testcontainers.NewDockerClientWithOpts(ctx); findErr == nil {
+			return found.Client, nil
+		}
 	}
-	return found.Client, nil
+	return nil, fmt.Errorf("%w: %w", ErrNone, err)
 }
 
 // Has says whether the engine holds an image.
