@@ -197,7 +197,7 @@ func closeWatching(x *play) {
 	l.wantUpdates(rules1)
 }
 
-// faults: F088 F147
+// faults: F147
 func closeStalled(x *play) {
 	s := need[Staller](x)
 	x.put(v1)
@@ -225,7 +225,7 @@ func closeBroken(x *play) {
 
 // A hundred lives on one client leave nothing behind.
 //
-// faults: F123 F148
+// faults: F148
 func closeCycles(x *play) {
 	x.put(v1)
 	cycle := func() {
