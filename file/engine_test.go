@@ -229,9 +229,7 @@ func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
 		must(t, r.Close())
 	}
 	must(t, n.Close())
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines after, %d before", after, before)
-	}
+	wantGoroutines(t, before)
 }
 
 // BenchmarkWriteToListener measures from the start of an atomic replace to the listener.
