@@ -67,6 +67,8 @@ type run[T any] struct {
 	oversize bool
 	// held is the verdict on refused if an operator may accept it.
 	held *verdict[T]
+	// unsaved: the document in force could not be kept as a snapshot.
+	unsaved bool
 	// candidate is what a listener has not taken yet, or a document whose converter panicked.
 	candidate *candidate[T]
 
@@ -420,6 +422,9 @@ func (l *run[T]) unchanged(doc Document, resent bool) error {
 			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped}})
 		}
 	}
+	if l.unsaved {
+		l.save(doc)
+	}
 	l.decide(nil)
 	l.settle()
 	return nil
@@ -517,7 +522,9 @@ func (l *run[T]) applied(c candidate[T], before []T) {
 	l.decide(nil)
 	l.settle()
 	r.observe(e)
-	l.save(c)
+	if c.channel != bySnapshot {
+		l.save(c.doc)
+	}
 }
 
 // payload is a document that becomes text only if a debug record is really written.
@@ -528,14 +535,17 @@ func (p payload) String() string { return string(p) }
 // MarshalText makes slog write the text in JSON too.
 func (p payload) MarshalText() ([]byte, error) { return p, nil }
 
-func (l *run[T]) save(c candidate[T]) {
-	if l.r.opts.snapshots == nil || c.channel == bySnapshot {
+// save keeps the document in force on disk. What could not be saved is tried again with the next document that the
+// store gives, also an unchanged one.
+func (l *run[T]) save(doc Document) {
+	if l.r.opts.snapshots == nil {
 		return
 	}
-	err := l.saveSnapshot(c.doc)
+	err := l.saveSnapshot(doc)
+	l.unsaved = err != nil
 	l.r.set(func(s *Status) { s.SnapshotError = err })
 	if err != nil {
-		l.r.opts.logger.Warn("rulewire: snapshot not saved", "source", l.r.ID(), "error", err)
+		l.log("snapshot not saved", &Error{Op: "snapshot", SourceID: l.r.ID(), Revision: doc.Revision, Err: err})
 	}
 }
 
@@ -545,7 +555,10 @@ func (l *run[T]) saveSnapshot(doc Document) (err error) {
 			err = recovered(p)
 		}
 	}()
-	return l.r.opts.snapshots.Save(l.ctx, l.r.ID(), doc)
+	// Not the loop's ctx: a Close right after Start must not cost the only copy (F170). It is bounded like a read.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), l.r.opts.readTimeout)
+	defer cancel()
+	return l.r.opts.snapshots.Save(ctx, l.r.ID(), doc)
 }
 
 // again keeps the candidate and tries it again after a while, although the store stays silent (F073, F125).

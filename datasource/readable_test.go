@@ -994,6 +994,56 @@ func TestRepeatedDeletionsCallNobodyAndAreCountedOnce(t *testing.T) {
 	})
 }
 
+// slow is a snapshot store that a Close overtakes.
+type slow struct{ memory }
+
+func (s *slow) Save(ctx context.Context, id string, doc Document) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return s.memory.Save(ctx, id, doc)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// faults: F170
+func TestCloseRightAfterStartDoesNotLoseTheFirstSnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		snap := &slow{}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := made(t, s, e, Snapshots(snap))
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "saved", string(snap.doc.Data), v1)
+	})
+}
+
+// faults: F167
+func TestSnapshotThatCouldNotBeSavedIsSavedLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		full := errors.New("disk full")
+		snap := &memory{err: full}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := start(t, s, e, Snapshots(snap))
+		if !errors.Is(r.Status().SnapshotError, full) {
+			t.Fatal("the failure is hidden")
+		}
+		snap.err = nil
+		pass(5 * time.Second)
+		want(t, "saved", string(snap.doc.Data), v1)
+		want(t, "error", r.Status().SnapshotError, nil)
+		saves := snap.saves
+		pass(time.Minute)
+		want(t, "an unchanged document is not saved again and again", snap.saves, saves)
+	})
+}
+
 // words joins like fmt.Sprintln.
 func words(v ...any) string { return strings.TrimSuffix(fmt.Sprintln(v...), "\n") }
 
