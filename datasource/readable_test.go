@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -557,6 +558,7 @@ func TestMissingAtStartThenCreated(t *testing.T) {
 
 // memory keeps snapshots for tests.
 type memory struct {
+	mu    sync.Mutex
 	doc   Document
 	saved time.Time
 	err   error
@@ -564,6 +566,8 @@ type memory struct {
 }
 
 func (m *memory) Save(_ context.Context, _ string, doc Document) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.saves++
 	if m.err == nil {
 		m.doc, m.saved = doc, time.Now()
@@ -572,6 +576,8 @@ func (m *memory) Save(_ context.Context, _ string, doc Document) error {
 }
 
 func (m *memory) Load(context.Context, string) (Document, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.err == nil && m.doc.Presence == Unknown {
 		return Document{}, time.Time{}, ErrMissing
 	}
@@ -1034,7 +1040,9 @@ func TestSnapshotThatCouldNotBeSavedIsSavedLater(t *testing.T) {
 		if !errors.Is(r.Status().SnapshotError, full) {
 			t.Fatal("the failure is hidden")
 		}
+		snap.mu.Lock()
 		snap.err = nil
+		snap.mu.Unlock()
 		pass(5 * time.Second)
 		want(t, "saved", string(snap.doc.Data), v1)
 		want(t, "error", r.Status().SnapshotError, nil)
