@@ -34,6 +34,7 @@ const (
 	bySnapshot = "snapshot"
 	byWrite    = "write"
 	byAccept   = "accept"
+	byVolatile = "volatile"
 )
 
 // run is the life of a readable between Start and Close. All but the channels belongs to its loop's goroutine.
@@ -417,8 +418,11 @@ func (l *run[T]) unchanged(doc Document, resent bool) error {
 	l.refused, l.held, l.docProblem = Document{}, nil, nil
 	if resent {
 		// The same text was stored again, or an operator asks: what was changed behind the store's back goes (F126).
-		if r.drifted() {
+		if r.drifted() || r.overridden != nil {
 			rules, _ := r.prop.Value()
+			if r.overridden != nil {
+				rules = r.overridden.store
+			}
 			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped}})
 		}
 	}
@@ -462,7 +466,7 @@ func (l *run[T]) missing(doc Document, channel string) error {
 // judge decodes, asks the guard, and applies or refuses.
 func (l *run[T]) judge(doc Document, channel string) error {
 	rules, generation := l.r.prop.Value()
-	v := l.r.guard.judge(doc.Data, rules, generation > 0, channel == byWrite)
+	v := l.r.guard.judge(doc.Data, rules, generation > 0, channel == byWrite || l.r.expects(doc.Data))
 	if v.err != nil {
 		if v.transient {
 			return l.again(candidate[T]{doc: doc, verdict: v, channel: channel}, CauseDecode, v.err)
@@ -500,7 +504,7 @@ func (l *run[T]) applied(c candidate[T], before []T) {
 	l.applies.reset()
 	now := time.Now()
 	r.mu.Lock()
-	r.inForce = c.doc
+	r.inForce, r.overridden = c.doc, nil
 	r.status.Counts.Applied++
 	r.status.LastChange, r.status.LastChannel = now, c.channel
 	r.status.Skipped, r.status.Report = c.verdict.skipped, c.verdict.report
