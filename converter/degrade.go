@@ -106,7 +106,7 @@ func degradeFields() []field[degradeWire] {
 		both(own("grade", "0"), own("strategy", "0"), typed(func(r *r) *rule.DegradeGrade { return &r.Grade },
 			choice{0, "slow requests"}, choice{1, "error ratio"}, choice{2, "error count"})),
 		java(req("count"), double(func(r *r) *float64 { return &r.Count })),
-		golang(opt("maxAllowedRtMs", "").uint64(), limit),
+		golang(opt("maxAllowedRtMs", "").exact(0), limit),
 		golang(req("threshold"), double(func(r *r) *float64 { return &r.threshold })),
 		both(own("slowRatioThreshold", "1"), opt("slowRatioThreshold", "1"), double(func(r *r) *float64 { return &r.SlowRatioThreshold })),
 		java(own("timeWindow", "0").int32(), integer(func(r *r) *int64 { return &r.timeWindow })),

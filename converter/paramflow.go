@@ -18,7 +18,7 @@ var paramFlowCodecs = build(func(dialect DialectName) codec[rule.ParamFlow] {
 		both(own("grade", "1"), own("metricType", "0"), typed(func(r *r) *rule.FlowGrade { return &r.Grade }, gradeChoices...)),
 		both(own("paramIdx", "").int32(), own("paramIndex", "0"), integer(func(r *r) *int64 { return &r.ParamIdx })),
 		java(req("count"), double(func(r *r) *float64 { return &r.Count })),
-		golang(req("threshold"), wholeDouble(func(r *r) *float64 { return &r.Count })),
+		golang(req("threshold").exact(-1<<53), wholeDouble(func(r *r) *float64 { return &r.Count })),
 		java(own("controlBehavior", "0"), typed(func(r *r) *rule.ControlBehavior { return &r.ControlBehavior },
 			choice{0, "reject"}, choice{2, "rate limiter"})),
 		golang(own("controlBehavior", "0"), enum(

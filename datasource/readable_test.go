@@ -40,6 +40,7 @@ func TestPullReadsEachIntervalAndAppliesChanges(t *testing.T) {
 	})
 }
 
+// faults: F081 F083
 func TestPushAppliesWhatIsDeliveredAndRelists(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, e := pushed{&store{}}, &engine{}
@@ -173,7 +174,9 @@ func TestLateListenerThatRefusesIsRetried(t *testing.T) {
 	})
 }
 
-// guardCases is the guard table: the store's answer while v1 is in force.
+// The store's answer while v1 is in force.
+//
+// faults: F003 F007 F016 F019
 func TestGuardTable(t *testing.T) {
 	tooLarge := `[{"Name":"` + strings.Repeat("x", 200) + `","Max":1}]`
 	cases := []struct {
@@ -310,7 +313,7 @@ func TestRestoredStoreWithALowerRevisionIsBelievedWhenTwoReadsAgree(t *testing.T
 	})
 }
 
-// faults: F068
+// faults: F068 F091 F130
 func TestResyncWithEqualContentLoadsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, e := pushed{&store{}}, &engine{}
@@ -442,7 +445,7 @@ func TestPanicsOfDriversListenersAndObserversStayInside(t *testing.T) {
 	})
 }
 
-// faults: F150
+// faults: F094 F099 F150
 func TestStartPolicies(t *testing.T) {
 	down := errors.New("connection refused")
 	t.Run("Fail", func(t *testing.T) {
@@ -666,7 +669,7 @@ func TestCorruptSnapshotIsIgnoredWithAnError(t *testing.T) {
 	})
 }
 
-// faults: F147 F145 F149
+// faults: F145 F146 F147 F149
 func TestCloseIsSafeInEveryStateTwiceAndAtOnce(t *testing.T) {
 	close2 := func(t *testing.T, r *Readable[limit]) {
 		t.Helper()
@@ -858,7 +861,7 @@ func TestE11DriftIsShownAndTheStoresNextWordWins(t *testing.T) {
 	})
 }
 
-// faults: F033 F174
+// faults: F033 F174 F175
 func TestUnchangedConditionIsLoggedOnceThenNowAndThen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var buf strings.Builder
@@ -925,6 +928,70 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 	if _, err := New[limit](nil, nil, nil); err == nil { // F176
 		t.Error("nil source, converter and listener: accepted")
 	}
+}
+
+// faults: F095
+func TestBadFirstDocumentThenAGoodOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.put(`nonsense`)
+		r := start(t, s, e, OnStart(Empty))
+		want(t, "state", words(r.Status().State, r.Status().Cause), "degraded decode")
+		s.deliver(s.put(v1))
+		synctest.Wait()
+		want(t, "calls", e.got(), "[[{a 1}]]")
+		want(t, "state", r.Status().State, StateLive)
+	})
+}
+
+// ending is a source whose subscription ends without a word.
+type ending struct{ *store }
+
+func (s ending) Watch(context.Context, Document, func(Document)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches++
+	return nil
+}
+
+// faults: F066 F091 F171 F172
+func TestSubscriptionThatEndsWithoutAReasonIsReadAgainAndShown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := ending{&store{}}, &engine{}
+		s.put(v1)
+		r := start(t, s, e)
+		st := r.Status()
+		var de *Error
+		if !errors.As(st.LastError, &de) || de.Op != "watch" || st.Cause != CauseWatch {
+			t.Errorf("status: %s %v", st.Cause, st.LastError)
+		}
+		s.put(v2)
+		pass(time.Second)
+		want(t, "calls", e.got(), "[[{a 1}] [{a 2}]]")
+		pass(time.Minute)
+		st = r.Status()
+		if st.Counts.Reconnects == 0 || st.Counts.Watches != st.Counts.Reconnects || st.Counts.Reads < st.Counts.Watches || st.LastRead.IsZero() || st.LastSuccess.IsZero() {
+			t.Errorf("counts: %+v", st.Counts)
+		}
+	})
+}
+
+// faults: F017
+func TestRepeatedDeletionsCallNobodyAndAreCountedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.set(doc(1, v1))
+		r := start(t, s, e)
+		for i := range 50 {
+			d := Document{Presence: Missing, Order: uint64(2 + i)}
+			s.set(d)
+			s.deliver(d)
+			s.deliver(doc(1, v1)) // an echo of the old value
+			synctest.Wait()
+		}
+		want(t, "calls", e.got(), "[[{a 1}]]")
+		want(t, "refused", r.Status().Refused, "map[missing:1]")
+	})
 }
 
 // words joins like fmt.Sprintln.

@@ -119,7 +119,7 @@ func TestInvalidFlowAccepted(t *testing.T) {
 	f(func(r *Flow) { memory(r); r.ControlBehavior = ControlWarmUp }, "controlBehavior")
 }
 
-// faults: F021 F022 F043 F044
+// faults: F021 F022 F044
 func TestInvalidDegradeAccepted(t *testing.T) {
 	f := func(edit func(*Degrade), want ...string) {
 		t.Helper()
