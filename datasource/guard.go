@@ -189,11 +189,7 @@ func ruleFaults[T any](err error, index int, r *T, locate func(int, string) conv
 		if cause == nil {
 			cause = ErrInvalid
 		}
-		reason := f.Reason
-		if f.Field != "" {
-			reason = f.Field + ": " + reason
-		}
-		faults[i] = place(&converter.Fault{Field: f.Field, Reason: reason, Err: cause})
+		faults[i] = place(&converter.Fault{Field: f.Field, Reason: f.Reason, Err: cause})
 	}
 	return faults
 }

@@ -445,7 +445,7 @@ func TestPanicsOfDriversListenersAndObserversStayInside(t *testing.T) {
 	})
 }
 
-// faults: F094 F099 F150
+// faults: F094 F099 F150 F151
 func TestStartPolicies(t *testing.T) {
 	down := errors.New("connection refused")
 	t.Run("Fail", func(t *testing.T) {
