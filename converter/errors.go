@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ErrDecode is wrapped by every fault about bytes that are not a rule document.
@@ -46,6 +48,9 @@ func (f *Fault) Error() string {
 	case f.Index >= 0:
 		fmt.Fprintf(&b, "/%d: ", f.Index)
 	}
+	if f.unnamed() {
+		b.WriteString(f.Field + ": ")
+	}
 	switch {
 	case f.Reason != "":
 		b.WriteString(f.Reason)
@@ -61,6 +66,47 @@ func (f *Fault) Error() string {
 		b.WriteString("; " + f.Hint)
 	}
 	return b.String()
+}
+
+// unnamed says that neither the pointer nor the reason says which member is meant: a pointer to a rule can't end with a
+// member that the rule lacks.
+func (f *Fault) unnamed() bool {
+	if f.Field == "" || f.Pointer == "" && f.Index >= 0 {
+		return false
+	}
+	if strings.HasSuffix(f.Pointer, "/"+f.Field) || strings.HasSuffix(f.Pointer, "/"+escapePointer(f.Field)) {
+		return false
+	}
+	path := steps(f.Field)
+	if len(path) == 0 {
+		return true
+	}
+	around, last := "", path[len(path)-1]
+	for _, step := range path[:len(path)-1] {
+		around += "/" + escapePointer(step)
+	}
+	if strings.HasSuffix(f.Pointer, around+"/"+escapePointer(last)) {
+		return false
+	}
+	return !strings.HasSuffix(f.Pointer, around) || !says(f.Reason, last)
+}
+
+// says tells whether a text has a name as a word of its own.
+func says(text, name string) bool {
+	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for from := 0; ; {
+		i := strings.Index(text[from:], name)
+		if i < 0 {
+			return false
+		}
+		start, end := from+i, from+i+len(name)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		if !letter(before) && !letter(after) {
+			return true
+		}
+		from = start + 1
+	}
 }
 
 // Unwrap gives the sentinel.
