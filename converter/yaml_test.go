@@ -90,7 +90,7 @@ func TestYAMLFaultsHaveYAMLPlaces(t *testing.T) {
 	if f := d.Rejected[1]; f.Line != 4 || f.Column != 3 || f.Pointer != "/1" || !errors.Is(f, rule.ErrInvalid) {
 		t.Errorf("%+v", f)
 	}
-	f := refused(t, c, "- resource: a\n  count: 1\n  名: 1\n  treshold: 2\n")[0]
+	f := refused(t, c, "- resource: a\n  count: 1\n  名: 1\n  controlBehaviour: 2\n")[0]
 	if f.Line != 4 || f.Column != 3 {
 		t.Errorf("%+v", f)
 	}
