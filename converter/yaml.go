@@ -20,6 +20,13 @@ import (
 // maxYAMLDepth bounds the nesting of a tree; aliases can make one endless.
 const maxYAMLDepth = 1000
 
+// Aliases may say more than the text holds, but not without bound: a few lines can stand for gigabytes. What a text without
+// aliases becomes is never nearly as much; a list of short rules that share one long part is.
+const (
+	yamlGrowth = 20
+	yamlRoom   = 64 << 10
+)
+
 // fromYAML gives the JSON text of a YAML document, and a ruler that finds the YAML places of its offsets.
 func fromYAML(text []byte) (out []byte, place *ruler, fault *Fault) {
 	root, fault := parseYAML(text)
@@ -27,8 +34,8 @@ func fromYAML(text []byte) (out []byte, place *ruler, fault *Fault) {
 		return nil, nil, fault
 	}
 	y := &yamlReader{
-		// Aliases may say more than the text holds, but not without bound.
-		most:  10*len(text) + 1<<20,
+		size:  len(text),
+		most:  yamlGrowth*len(text) + yamlRoom,
 		place: &ruler{nodes: []node{}},
 	}
 	if fault := y.value(root, 0); fault != nil {
@@ -69,8 +76,17 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 
 type yamlReader struct {
 	buf   []byte
-	most  int
+	size  int // of the document
+	most  int // of buf
 	place *ruler
+}
+
+// room refuses what would become too long, before it is written.
+func (y *yamlReader) room(n *yaml.Node, more int) *Fault {
+	if len(y.buf)+more <= y.most {
+		return nil
+	}
+	return y.fault(n, fmt.Sprintf("aliases make the document too large: its %d bytes would become more than %d bytes of JSON", y.size, y.most))
 }
 
 func (y *yamlReader) fault(n *yaml.Node, reason string) *Fault {
@@ -83,8 +99,8 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 	if depth > maxYAMLDepth {
 		return y.fault(n, "nested too deep, or an alias to itself")
 	}
-	if len(y.buf) > y.most {
-		return y.fault(n, "aliases make the document too large")
+	if fault := y.room(n, len(n.Value)); fault != nil {
+		return fault
 	}
 	if n.Kind != yaml.AliasNode {
 		y.place.nodes = append(y.place.nodes, node{len(y.buf), n.Line, n.Column})
@@ -149,6 +165,9 @@ func (y *yamlReader) mapping(n *yaml.Node, depth int) *Fault {
 }
 
 func (y *yamlReader) string(n *yaml.Node) *Fault {
+	if fault := y.room(n, len(n.Value)); fault != nil {
+		return fault
+	}
 	buf, err := jsontext.AppendQuote(y.buf, n.Value)
 	if err != nil {
 		return y.fault(n, "not valid UTF-8")
