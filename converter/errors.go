@@ -31,7 +31,8 @@ type Fault struct {
 	Err error
 }
 
-// Error gives the place and the reason in one line.
+// Error gives the place and the reason in one line of bounded length: what comes from the document is cut, and says how long it
+// was. The fields have it whole where they name a place.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	switch {
@@ -42,28 +43,31 @@ func (f *Fault) Error() string {
 	}
 	switch {
 	case f.Pointer != "":
-		b.WriteString(f.Pointer + ": ")
+		b.WriteString(clip(f.Pointer) + ": ")
 	case f.Index >= 0 && f.Field != "":
-		fmt.Fprintf(&b, "/%d/%s: ", f.Index, f.Field)
+		fmt.Fprintf(&b, "/%d/%s: ", f.Index, clip(f.Field))
 	case f.Index >= 0:
 		fmt.Fprintf(&b, "/%d: ", f.Index)
 	}
 	if f.unnamed() {
-		b.WriteString(f.Field + ": ")
+		b.WriteString(clip(f.Field) + ": ")
+	}
+	var wanted string
+	if f.Expected != "" && f.Found != "" {
+		wanted = "expected " + cut(f.Expected, mostReason) + ", found " + clip(f.Found)
 	}
 	switch {
+	case f.Reason != "" && wanted != "":
+		b.WriteString(cut(f.Reason, mostReason) + " (" + wanted + ")")
 	case f.Reason != "":
-		b.WriteString(f.Reason)
-	case f.Expected != "" && f.Found != "":
-		b.WriteString("expected " + f.Expected + ", found " + f.Found)
+		b.WriteString(cut(f.Reason, mostReason))
+	case wanted != "":
+		b.WriteString(wanted)
 	case f.Err != nil:
-		b.WriteString(f.Err.Error())
-	}
-	if f.Reason != "" && f.Expected != "" && f.Found != "" {
-		b.WriteString(" (expected " + f.Expected + ", found " + f.Found + ")")
+		b.WriteString(cut(f.Err.Error(), mostReason))
 	}
 	if f.Hint != "" {
-		b.WriteString("; " + f.Hint)
+		b.WriteString("; " + cut(f.Hint, mostReason))
 	}
 	return b.String()
 }

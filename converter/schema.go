@@ -376,7 +376,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 		if d.set.unknown == Note {
 			kind = stranger
 		}
-		fault := &Fault{Reason: "unknown " + u.name, Err: ErrDecode}
+		fault := &Fault{Reason: "unknown " + clip(u.name), Err: ErrDecode}
 		switch kind {
 		case foreignName:
 			if len(foreign) == 0 {
@@ -386,7 +386,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case foreignTypo:
 			if i, ok := s.index[s.foreign[known]]; ok && missing&(1<<i) != 0 {
-				fault.Reason = "missing " + s.members[i].name + ", unknown " + u.name
+				fault.Reason = "missing " + s.members[i].name + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("%q is a name of the %s dialect: is this document in the %[2]s dialect?", known, s.other())
@@ -394,7 +394,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case typo:
 			if i := s.index[known]; missing&(1<<i) != 0 {
-				fault.Reason = "missing " + known + ", unknown " + u.name
+				fault.Reason = "missing " + known + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("did you mean %q?", known)

@@ -49,7 +49,7 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 	// The parser panics on some bytes that are no YAML.
 	defer func() {
 		if p := recover(); p != nil {
-			root, fault = nil, whole(fmt.Sprintf("not YAML: %v", p))
+			root, fault = nil, whole(fmt.Sprintf("not YAML: %s", clip(fmt.Sprint(p))))
 		}
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -58,7 +58,7 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 	case errors.Is(err, io.EOF):
 		return nil, empty("only comments")
 	case err != nil:
-		fault := whole("not YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
+		fault := whole("not YAML: " + clip(strings.TrimPrefix(err.Error(), "yaml: ")))
 		// The parser tells its line only in the text; a text of another form leaves the line unknown.
 		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &fault.Line)
 		return nil, fault
@@ -112,7 +112,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 		return y.scalar(n)
 	case yaml.SequenceNode:
 		if n.ShortTag() != "!!seq" {
-			return y.fault(n, "tag "+n.Tag+" is not supported")
+			return y.fault(n, "tag "+clip(n.Tag)+" is not supported")
 		}
 		y.buf = append(y.buf, '[')
 		for i, e := range n.Content {
@@ -127,7 +127,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 		return nil
 	case yaml.MappingNode:
 		if n.ShortTag() != "!!map" {
-			return y.fault(n, "tag "+n.Tag+" is not supported")
+			return y.fault(n, "tag "+clip(n.Tag)+" is not supported")
 		}
 		return y.mapping(n, depth)
 	}
@@ -186,14 +186,14 @@ func (y *yamlReader) scalar(n *yaml.Node) *Fault {
 	case "!!bool":
 		var b bool
 		if err := n.Decode(&b); err != nil {
-			return y.fault(n, "not a bool: "+quote(n.Value))
+			return y.fault(n, "not a bool: "+quote(clip(n.Value)))
 		}
 		y.buf = strconv.AppendBool(y.buf, b)
 		return nil
 	case "!!int", "!!float":
 		return y.number(n)
 	default:
-		return y.fault(n, "tag "+tag+" is not supported")
+		return y.fault(n, "tag "+clip(tag)+" is not supported")
 	}
 }
 
@@ -203,7 +203,7 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 		return nil
 	}
 	if digits := strings.TrimLeft(n.Value, "+-"); len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' {
-		return y.fault(n, n.Value+" is octal to some readers of YAML and decimal to others; quote it or drop the zero")
+		return y.fault(n, clip(n.Value)+" is octal to some readers of YAML and decimal to others; quote it or drop the zero")
 	}
 	var i int64
 	if err := n.Decode(&i); err == nil && n.ShortTag() == "!!int" {
@@ -212,7 +212,7 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 	}
 	var f float64
 	if err := n.Decode(&f); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return y.fault(n, n.Value+" is not a number that a rule can hold")
+		return y.fault(n, clip(n.Value)+" is not a number that a rule can hold")
 	}
 	y.buf = strconv.AppendFloat(y.buf, f, 'g', -1, 64)
 	return nil
