@@ -153,16 +153,17 @@ func TestTheBenchmarkComparesTheSameText(t *testing.T) {
 	}
 }
 
-// BenchmarkEncode encodes 10,000 rules, in turns with encoding/json.Marshal writing the same text from a plain struct.
+// BenchmarkEncode encodes 10,000 rules, in turns with encoding/json.Marshal writing the same text from the plainest struct that
+// gives it. The best of each side is compared: what disturbs a busy machine only ever adds.
 func BenchmarkEncode(b *testing.B) {
 	conv := converter.JSON[rule.Flow]()
 	rules, plain := flows(benchRules), plainFlows(benchRules)
-	var ours, theirs clock
+	var ours, theirs time.Duration = 1 << 62, 1 << 62
 	n := 0
 	for b.Loop() {
 		start := time.Now()
 		data, err := conv.Encode(rules)
-		ours.add(start)
+		ours = min(ours, time.Since(start))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -170,11 +171,11 @@ func BenchmarkEncode(b *testing.B) {
 		if _, err := json.Marshal(plain); err != nil {
 			b.Fatal(err)
 		}
-		theirs.add(start)
+		theirs = min(theirs, time.Since(start))
 		n = len(data)
 	}
-	b.ReportMetric(float64(ours)/float64(b.N)/1e3, "µs/ours")
-	b.ReportMetric(float64(theirs)/float64(b.N)/1e3, "µs/encoding-json")
+	b.ReportMetric(float64(ours)/1e3, "µs/ours")
+	b.ReportMetric(float64(theirs)/1e3, "µs/encoding-json")
 	b.ReportMetric(float64(theirs)/float64(ours), "×faster")
 	b.ReportMetric(float64(n), "bytes")
 }
