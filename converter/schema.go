@@ -71,7 +71,7 @@ type schema[R any] struct {
 	// members are looked at: half the work of encoding was to find that fifteen of them are not to be written.
 	rare  func(r *R) bool
 	usual []member[R]
-	index   map[string]uint8
+	index map[string]uint8
 	// foreign holds the names that only the other dialect has, each with this dialect's name for it; "" where there is
 	// no single one.
 	foreign map[string]string
