@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/rulewire/rulewire/tools/internal/docker"
 	"github.com/rulewire/rulewire/tools/internal/workspace"
 )
 
@@ -29,6 +30,16 @@ func (c counts) String() string {
 
 // test runs every test of every module in one go command, so that packages of all modules share the two or more cores.
 func test(ctx context.Context, c *checker) error {
+	stop, err := c.containers(ctx, "-ensure")
+	defer stop()
+	switch {
+	case errors.Is(err, docker.ErrCannot), errors.Is(err, docker.ErrStart):
+		if err := skipped(err); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("container images: %w", err)
+	}
 	args := []string{"test", "-json", "-timeout", c.timeout.String()}
 	if race(ctx) {
 		args = append(args, "-race")
