@@ -8,3 +8,5 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 )
+
+require golang.org/x/sys v0.13.0 // indirect

@@ -1,8 +1,6 @@
 package datasource
 
-import (
-	"github.com/rulewire/rulewire/rule"
-)
+import "github.com/rulewire/rulewire/rule"
 
 // maxDiffLines bounds the diff of an event and of a pending candidate.
 const maxDiffLines = 100
@@ -15,7 +13,5 @@ func describe[T any](e *Event, before, after []T) {
 	defer func() { _ = recover() }()
 	c := compare(before, after)
 	e.Added, e.Changed, e.Removed = len(c.Added), len(c.Changed), len(c.Removed)
-	e.Diff = firstLines(c.Lines())
+	e.Diff = c.FirstLines(maxDiffLines)
 }
-
-func firstLines(lines []string) []string { return lines[:min(len(lines), maxDiffLines)] }

@@ -98,14 +98,19 @@ func (c Changes[R]) Summary() string {
 // Lines gives one readable line per change, removed first, then changed, then added. A changed rule shows only the
 // fields that differ: "flow /order: count 10 → 20".
 func (c Changes[R]) Lines() []string {
-	lines := make([]string, 0, len(c.Removed)+len(c.Changed)+len(c.Added))
-	for _, i := range c.Removed {
+	return c.FirstLines(len(c.Removed) + len(c.Changed) + len(c.Added))
+}
+
+// FirstLines is Lines, but no more than limit of them are made.
+func (c Changes[R]) FirstLines(limit int) []string {
+	lines := make([]string, 0, max(0, min(limit, len(c.Removed)+len(c.Changed)+len(c.Added))))
+	for _, i := range c.Removed[:min(len(c.Removed), cap(lines))] {
 		lines = append(lines, "- "+Describe(&c.old[i]))
 	}
-	for _, p := range c.Changed {
+	for _, p := range c.Changed[:min(len(c.Changed), cap(lines)-len(lines))] {
 		lines = append(lines, "~ "+DescribeChange(&c.old[p.Old], &c.new[p.New]))
 	}
-	for _, i := range c.Added {
+	for _, i := range c.Added[:min(len(c.Added), cap(lines)-len(lines))] {
 		lines = append(lines, "+ "+Describe(&c.new[i]))
 	}
 	return lines

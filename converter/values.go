@@ -1,0 +1,359 @@
+package converter
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rulewire/rulewire/rule"
+)
+
+// The values a member can have. Each takes a function that points at the Go field, so that reading, writing and
+// comparing with the default come from one line of a table.
+
+// text is a string. Numbers and booleans are not taken for strings, nor strings for numbers: fastjson does, Jackson does
+// in part and sentinel-golang does not, so such a document means different things to its readers.
+func text[R any](at func(*R) *string) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if d.text[d.pos] != '"' {
+				d.wrong(m.name, "a string")
+				return
+			}
+			*at(r) = d.string()
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, *at(r)) },
+		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// origin is limitApp where blank means the default; Java normalizes so when it loads a rule.
+func origin[R any](at func(*R) *string) value[R] {
+	v := text(at)
+	read := v.read
+	v.read = func(d *reader, r *R, m *spelling) {
+		if read(d, r, m); strings.TrimSpace(*at(r)) == "" {
+			*at(r) = "default"
+		}
+	}
+	v.write = func(w *writer, b []byte, r *R, _ *spelling) []byte {
+		return w.string(b, cmp.Or(strings.TrimSpace(*at(r)), "default"))
+	}
+	v.same = func(a, b *R) bool { return cmp.Or(strings.TrimSpace(*at(a)), "default") == *at(b) }
+	return v
+}
+
+// string reads the string at the cursor. The few values that most rules share are not allocated again.
+func (d *reader) string() string {
+	start := d.pos
+	raw, plain := d.quoted()
+	if !plain {
+		return string(unquote(d.text[start:d.pos]))
+	}
+	switch string(raw) {
+	case "":
+		return ""
+	case "default":
+		return "default"
+	case "int":
+		return "int"
+	case "java.lang.String":
+		return "java.lang.String"
+	}
+	return string(raw)
+}
+
+func isNumber(b byte) bool { return b == '-' || b >= '0' && b <= '9' }
+
+// double is a floating point number.
+func double[R any](at func(*R) *float64) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if !isNumber(d.text[d.pos]) {
+				d.wrong(m.name, "a number")
+				return
+			}
+			start := d.pos
+			raw := d.bare()
+			f, ok := parseFloat(raw)
+			if !ok {
+				d.invalid(start, m.name, "a number that fits a double", raw)
+				return
+			}
+			*at(r) = f
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.double(b, *at(r)) },
+		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// number reads an integer within the member's range.
+func (d *reader) number(m *spelling) (int64, bool) {
+	if !isNumber(d.text[d.pos]) {
+		d.wrong(m.name, "a whole number")
+		return 0, false
+	}
+	start := d.pos
+	raw := d.bare()
+	n, kind := parseInt(raw)
+	if kind == notIntegral {
+		d.reject(start, m.name, &Fault{Expected: "a whole number", Found: found(raw), Err: ErrDecode})
+		return 0, false
+	}
+	if least, most := m.bounds(); kind == tooLarge || n < least || n > most {
+		d.invalid(start, m.name, "a whole number from "+strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10), raw)
+		return 0, false
+	}
+	return n, true
+}
+
+func (s *spelling) bounds() (least, most int64) {
+	if s.least == 0 && s.most == 0 {
+		return math.MinInt64, math.MaxInt64
+	}
+	return s.least, s.most
+}
+
+// integer is a whole number.
+func integer[R any](at func(*R) *int64) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if n, ok := d.number(m); ok {
+				*at(r) = n
+			}
+		},
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte { return w.number(b, *at(r), m) },
+		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// pointerTo is a whole number that may be absent.
+func pointerTo[R any](at func(*R) **int64) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if n, ok := d.number(m); ok {
+				*at(r) = &n
+			}
+		},
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte { return w.number(b, **at(r), m) },
+		same:  func(a, _ *R) bool { return *at(a) == nil },
+	}
+}
+
+// wholeDouble is a whole number on the wire and a double in Rulewire (sentinel-golang counts in integers where Java doesn't).
+func wholeDouble[R any](at func(*R) *float64) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if n, ok := d.number(m); ok {
+				*at(r) = float64(n)
+			}
+		},
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte {
+			f := *at(r)
+			if n := int64(f); float64(n) == f && math.Abs(f) < 1<<63 {
+				return w.number(b, n, m)
+			}
+			w.fail(rule.ErrUnsupported, "the "+string(w.dialect)+" dialect takes whole numbers only, found "+strconv.FormatFloat(f, 'g', -1, 64))
+			return b
+		},
+		same: func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// flag is true or false.
+func flag[R any](at func(*R) *bool) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if b := d.text[d.pos]; b != 't' && b != 'f' {
+				d.wrong(m.name, "true or false")
+				return
+			}
+			*at(r) = d.bare()[0] == 't'
+		},
+		write: func(_ *writer, b []byte, r *R, _ *spelling) []byte { return strconv.AppendBool(b, *at(r)) },
+		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// choice is one number of an enumeration and what it means.
+type choice struct {
+	number  int64
+	meaning string
+}
+
+func choices(cs []choice) string {
+	texts := make([]string, len(cs))
+	for i, c := range cs {
+		texts[i] = strconv.FormatInt(c.number, 10) + " (" + c.meaning + ")"
+	}
+	return list(texts, "or")
+}
+
+// enum is a number that must be one of a few. One that does not exist is never let through: Sentinel itself takes some
+// for another behaviour, silently.
+func enum[R any](get func(*R) int64, set func(*R, int64), cs ...choice) value[R] {
+	valid := func(n int64) bool { return slices.ContainsFunc(cs, func(c choice) bool { return c.number == n }) }
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if !isNumber(d.text[d.pos]) {
+				d.wrong(m.name, "a number: "+choices(cs))
+				return
+			}
+			start := d.pos
+			raw := d.bare()
+			n, kind := parseInt(raw)
+			if kind != isInteger || !valid(n) {
+				d.invalid(start, m.name, choices(cs), raw)
+				return
+			}
+			set(r, n)
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte {
+			n := get(r)
+			if !valid(n) {
+				w.fail(rule.ErrInvalid, "expected "+choices(cs)+", found "+strconv.FormatInt(n, 10))
+			}
+			return strconv.AppendInt(b, n, 10)
+		},
+		same: func(a, b *R) bool { return get(a) == get(b) },
+	}
+}
+
+// typed is enum for a field that holds the same number.
+func typed[R any, E ~int32](at func(*R) *E, cs ...choice) value[R] {
+	return enum(func(r *R) int64 { return int64(*at(r)) }, func(r *R, n int64) { *at(r) = E(n) }, cs...)
+}
+
+// ignored is a member of the Dashboard that no rule needs.
+func ignored[R any]() value[R] { return value[R]{} }
+
+// nested is an object inside a rule; nil where it is absent.
+func nested[R, S any](at func(*R) **S, part codec[S]) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if d.text[d.pos] != '{' {
+				d.wrong(m.name, "an object")
+				return
+			}
+			depth := d.enter(m.name)
+			s := new(S)
+			part.read(d, s)
+			*at(r) = s
+			d.leave(depth)
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return part.write(w, b, *at(r)) },
+		same:  func(a, b *R) bool { return *at(a) == nil && *at(b) == nil },
+	}
+}
+
+// sequence is a list of objects inside a rule.
+func sequence[R, S any](at func(*R) *[]S, part codec[S]) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if d.text[d.pos] != '[' {
+				d.wrong(m.name, "a list")
+				return
+			}
+			var all []S
+			outer := d.enter(m.name)
+			for i := 0; d.more(); i++ {
+				depth := d.enter(strconv.Itoa(i))
+				all = append(all, *new(S))
+				if d.text[d.pos] == '{' {
+					part.read(d, &all[i])
+				} else {
+					d.wrong("", "an object")
+				}
+				d.leave(depth)
+				d.blanks()
+			}
+			d.leave(outer)
+			*at(r) = all
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte {
+			b = append(b, '[')
+			for i := range *at(r) {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = part.write(w, b, &(*at(r))[i])
+			}
+			return append(b, ']')
+		},
+		same: func(a, b *R) bool { return len(*at(a)) == 0 && len(*at(b)) == 0 },
+	}
+}
+
+// longID says whether an id is a Java Long in the only form in which it survives as a number.
+func longID(id string) bool {
+	digits := strings.TrimPrefix(id, "-")
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(id) > 1 {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	if len(digits) < 19 {
+		return true
+	}
+	_, err := strconv.ParseInt(id, 10, 64)
+	return err == nil
+}
+
+// ident is an id: a number in Java, a string in Go. Both are read, exactly, in both dialects.
+func ident[R any](at func(*R) *string) value[R] {
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			if id, ok := d.ident(m); ok {
+				*at(r) = id
+			}
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, *at(r)) },
+		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+	}
+}
+
+// longIdent is Java's id. Java clients fail on the whole list when one id is no number, so that only numbers are written.
+func longIdent[R any](at func(*R) *string) value[R] {
+	v := ident(at)
+	v.write = func(_ *writer, b []byte, r *R, _ *spelling) []byte { return append(b, *at(r)...) }
+	v.same = func(a, _ *R) bool { return !longID(*at(a)) }
+	return v
+}
+
+// textIdent is where the java dialect keeps an id that is no number. Java clients ignore it. Beside an "id" it is ignored.
+func textIdent[R any](at func(*R) *string) value[R] {
+	v := ident(at)
+	v.read = func(d *reader, r *R, m *spelling) {
+		if id, ok := d.ident(m); ok && *at(r) == "" {
+			*at(r) = id
+		}
+	}
+	v.same = func(a, _ *R) bool { return *at(a) == "" || longID(*at(a)) }
+	return v
+}
+
+func (d *reader) ident(m *spelling) (id string, ok bool) {
+	start := d.pos
+	switch b := d.text[start]; {
+	case b == '"':
+		return d.string(), true
+	case isNumber(b):
+		raw := d.bare()
+		n, kind := parseInt(raw)
+		switch {
+		case kind == isInteger:
+			return strconv.FormatInt(n, 10), true
+		case kind == tooLarge && !strings.ContainsAny(string(raw), ".eE"):
+			return string(raw), true // longer than a long, still exact
+		}
+		d.reject(start, m.name, &Fault{Expected: "a whole number or a string", Found: found(raw), Err: ErrDecode})
+	default:
+		d.wrong(m.name, "a whole number or a string")
+	}
+	return "", false
+}
