@@ -18,6 +18,10 @@ func rows() []row {
 		{"changed document, one rule of 10k, against sentinel-golang's handler", compare(oursChanged, handled(whole, oneEdit), whole, oneEdit, 3, -1)},
 		{"changed document, all of 10k rules, against sentinel-golang's handler", compare(oursChanged, handled(whole, other), whole, other, 3, -1)},
 		{"changed document, all of 10k rules, against encoding/json alone", compare(oursChanged, unmarshalled(whole, other), whole, other, 1/0.8, -1)},
+		{"lookup of a resource among 10k rules, while the set is swapped", lookupRow},
+		{"lookups, two readers against one", readersRow},
+		{"file replaced → listener called", fileRow},
+		{"1,000 readables of files, one notifier", manyRow},
 	}
 }
 

@@ -20,6 +20,8 @@ type codec[T any] interface {
 	write(w *writer, b []byte, r *T) []byte
 	// traits says what a locator needs to know.
 	traits() (wrapped bool, spell func(field string, has func(string) (string, bool)) string)
+	// defaults names the members that a reader counted as defaulted.
+	defaults(counts *[maxMembers]int) map[string]int
 	// name gives the resource, for messages.
 	name(r *T) string
 }
@@ -197,6 +199,7 @@ func decode[T any](c codec[T], set *settings, text []byte, start int, place *rul
 	if d.refused {
 		return Decoded[T]{}, faults
 	}
+	d.report.Defaulted = c.defaults(&d.defaulted)
 	wrapped, spell := c.traits()
 	l := &locator{ruler: place, text: text, single: d.single, wrapped: wrapped, spell: spell}
 	return Decoded[T]{Rules: rules, Indexes: indexes, Rejected: faults, Report: d.report, Locate: l.locate}, nil
@@ -246,9 +249,6 @@ func (d *reader) top() *Fault {
 
 // finish gives every fault its place, in document order.
 func (d *reader) finish(place *ruler) Faults {
-	if len(d.report.Unknown) == 0 {
-		d.report.Unknown = nil
-	}
 	if len(d.faults) == 0 {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (w *writer) number(b []byte, n int64, m *spelling) []byte {
 }
 
 // extra writes the members that were kept. They are checked again: a rule can also come from code.
-func (w *writer) extra(b []byte, members rule.Extra, first bool, known func(string) bool) []byte {
+func (w *writer) extra(b []byte, members rule.Extra, known func(string) bool) []byte {
 	names := make(map[string]bool, len(members))
 	for _, m := range members {
 		if names[m.Name] || known(m.Name) {
@@ -88,13 +88,7 @@ func (w *writer) extra(b []byte, members rule.Extra, first bool, known func(stri
 			continue
 		}
 		names[m.Name] = true
-		if first {
-			b = append(b, '{')
-			first = false
-		} else {
-			b = append(b, ',')
-		}
-		b = append(w.string(b, m.Name), ':')
+		b = append(w.string(append(b, ','), m.Name), ':')
 		text, err := jsontext.AppendFormat(b, m.Value)
 		if err != nil {
 			w.failAt(m.Name, rule.ErrInvalid, "the value of "+quote(m.Name)+" in Extra is not JSON")

@@ -32,8 +32,11 @@ type Fault struct {
 // Error gives the place and the reason in one line.
 func (f *Fault) Error() string {
 	var b strings.Builder
-	if f.Line > 0 {
+	switch {
+	case f.Line > 0 && f.Column > 0:
 		fmt.Fprintf(&b, "line %d, column %d: ", f.Line, f.Column)
+	case f.Line > 0:
+		fmt.Fprintf(&b, "line %d: ", f.Line)
 	}
 	switch {
 	case f.Pointer != "":

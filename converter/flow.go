@@ -6,10 +6,12 @@ var flowCodecs = build(func(dialect DialectName) codec[rule.Flow] {
 	cluster := newSchema(dialect, func(c *rule.ClusterFlowConfig) *rule.Extra { return &c.Extra }, clusterFlowFields())
 	s := newSchema(dialect, func(r *rule.Flow) *rule.Extra { return &r.Extra }, flowFields(cluster))
 	s.resource = func(r *rule.Flow) string { return r.Resource }
+	if dialect == Java {
+		return s
+	}
+	s.template.Grade = rule.GradeQPS // the only one there is
+	s.spelled["strategy"] = "relationStrategy"
 	s.check = func(w *writer, r *rule.Flow) {
-		if dialect == Java {
-			return
-		}
 		// Left out, a thread limit would be written as a limit of calls per second, and a chain rule as one for all callers.
 		if r.Grade != rule.GradeQPS {
 			w.failAt("grade", rule.ErrUnsupported, "the golang dialect has no flow rule on threads; write an isolation rule")

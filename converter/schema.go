@@ -50,13 +50,6 @@ func (s spelling) int32() spelling  { return s.in(math.MinInt32, math.MaxInt32) 
 func (s spelling) uint32() spelling { return s.in(0, math.MaxUint32) }
 func (s spelling) uint64() spelling { return s.in(0, math.MaxInt64) }
 
-// value reads and writes one member. read starts at a value that is not null and steps over it.
-type value[R any] struct {
-	read  func(d *reader, r *R, m *spelling)
-	write func(w *writer, b []byte, r *R, m *spelling) []byte
-	same  func(a, b *R) bool
-}
-
 // maxMembers is the number of bits in the masks of an object.
 const maxMembers = 64
 
@@ -64,9 +57,12 @@ const maxMembers = 64
 type schema[R any] struct {
 	dialect DialectName
 	members []member[R]
+	// written are the members that are no metadata.
+	written []member[R]
 	index   map[string]uint8
-	// foreign holds the names that only the other dialect has.
-	foreign map[string]bool
+	// foreign holds the names that only the other dialect has, each with this dialect's name for it; "" where there is
+	// no single one.
+	foreign map[string]string
 	// spelled maps the java names of members that the dialect calls otherwise.
 	spelled map[string]string
 
@@ -88,8 +84,8 @@ type member[R any] struct {
 	spelling
 	value[R]
 	folded string
-	// prefix is the member's name with quotes and colon, as it is written and most often read.
-	prefix []byte
+	// prefix is the member's name with quotes and colon, as it is most often read; comma is the same after a comma.
+	prefix, comma []byte
 }
 
 // object is what is known of one object while it is read.
@@ -115,7 +111,7 @@ type unknown struct {
 // newSchema takes the dialect's part of a table, in alphabetical order, as fastjson writes it.
 func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []field[R]) *schema[R] {
 	s := &schema[R]{
-		dialect: dialect, extra: extra, index: map[string]uint8{}, foreign: map[string]bool{}, spelled: map[string]string{},
+		dialect: dialect, extra: extra, index: map[string]uint8{}, foreign: map[string]string{}, spelled: map[string]string{},
 	}
 	for _, f := range fields {
 		own, other := f.java, f.golang
@@ -129,7 +125,7 @@ func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []
 			}
 		}
 		if other.name != "" {
-			s.foreign[other.name] = true
+			s.foreign[other.name] = own.name
 		}
 	}
 	slices.SortFunc(s.members, func(a, b member[R]) int {
@@ -147,7 +143,8 @@ func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []
 		s.index[m.name] = uint8(i)
 		delete(s.foreign, m.name)
 		m.folded = fold(m.name)
-		m.prefix = []byte(`"` + m.name + `":`)
+		m.comma = []byte(`,"` + m.name + `":`)
+		m.prefix = m.comma[1:]
 		switch {
 		case m.mode == required:
 			s.required |= 1 << i
@@ -156,13 +153,32 @@ func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []
 		}
 		if m.std != "" {
 			d.cursor = cursor{text: []byte(m.std + " ")}
-			m.read(d, &s.template, &m.spelling)
+			m.scan(d, &s.template, &m.spelling)
+		}
+	}
+	for _, m := range s.members {
+		if m.mode != metadata {
+			s.written = append(s.written, m)
 		}
 	}
 	if len(d.faults) > 0 {
 		panic("converter: bad default: " + d.faults[0].Error())
 	}
 	return s
+}
+
+// defaults names the counted members.
+func (s *schema[R]) defaults(counts *[maxMembers]int) map[string]int {
+	var names map[string]int
+	for i := range s.members {
+		if counts[i] > 0 {
+			if names == nil {
+				names = map[string]int{}
+			}
+			names[s.members[i].name] = counts[i]
+		}
+	}
+	return names
 }
 
 // has says whether a member was there and not null.
@@ -250,7 +266,7 @@ func (s *schema[R]) readMembers(d *reader, r *R, o *object) {
 			if m.name == "id" {
 				o.numericID = d.text[d.pos] != '"'
 			}
-			m.read(d, r, &m.spelling)
+			m.scan(d, r, &m.spelling)
 		case s.wrapped && string(name) == "rule" && len(d.below) == 0:
 			if o.inner != 0 {
 				d.duplicate(at, "rule")
@@ -353,8 +369,9 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			foreign = append(foreign, u.name)
 			continue
 		case foreignTypo:
-			if m := missing & -missing; m != 0 {
-				fault.Reason = "missing required " + s.members[bits.TrailingZeros64(m)].name + ", unknown " + u.name
+			if i, ok := s.index[s.foreign[known]]; ok && missing&(1<<i) != 0 {
+				fault.Reason = "missing " + s.members[i].name + ", unknown " + u.name
+				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("%q is a name of the %s dialect: is this document in the %[2]s dialect?", known, s.other())
 			d.refuse(u.at, u.name, fault)
@@ -423,7 +440,7 @@ const (
 // against every known name (fastjson reads such a member as the known one, and so could a person); a misspelling
 // only against names that are absent, so that a newer Sentinel's "count2" beside "count" is no typo.
 func (s *schema[R]) resembles(name string, seen uint64) (known string, kind likeness) {
-	if s.foreign[name] {
+	if _, ok := s.foreign[name]; ok {
 		return name, foreignName
 	}
 	folded := fold(name)
@@ -454,32 +471,21 @@ func (s *schema[R]) write(w *writer, b []byte, r *R) []byte {
 	if s.check != nil {
 		s.check(w, r)
 	}
-	first, faults := true, len(w.faults)
-	for i := range s.members {
-		m := &s.members[i]
-		if m.mode == metadata || m.mode == optional && m.same(r, &s.template) {
-			continue
-		}
-		if first {
-			b = append(b, '{')
-			b = append(b, m.prefix...)
-			first = false
-		} else {
-			b = append(b, ',')
-			b = append(b, m.prefix...)
-		}
-		b = m.write(w, b, r, &m.spelling)
+	open, faults := len(b), len(w.faults)
+	for i := range s.written {
+		m := &s.written[i]
+		b = m.print(w, b, r, &s.template, &m.spelling, m.comma)
 		if len(w.faults) > faults {
 			w.in(faults, m.name)
 			faults = len(w.faults)
 		}
 	}
-	extra := *s.extra(r)
-	if len(extra) > 0 {
-		b = w.extra(b, extra, first, func(name string) bool { _, ok := s.index[name]; return ok || s.wrapped && name == "rule" })
+	if extra := *s.extra(r); len(extra) > 0 {
+		b = w.extra(b, extra, func(name string) bool { _, ok := s.index[name]; return ok || s.wrapped && name == "rule" })
 	}
-	if first && len(extra) == 0 {
-		b = append(b, '{')
+	if len(b) == open {
+		return append(b, "{}"...)
 	}
+	b[open] = '{' // it was the first member's comma
 	return append(b, '}')
 }

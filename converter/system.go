@@ -114,7 +114,22 @@ func unset(r *rule.System) {
 	r.AvgRT, r.MaxThread = max(r.AvgRT, rule.Unset), max(r.MaxThread, rule.Unset)
 }
 
-var adaptiveChoices = []choice{{-1, "none"}, {1, "BBR"}}
+// adaptive is the strategy. 0, what a Go program that leaves it out has and writes, acts in the core as none.
+func adaptive[R any](at func(*R) *rule.AdaptiveStrategy) value[R] {
+	return enum(
+		func(r *R) int64 {
+			if *at(r) == 0 {
+				return int64(rule.AdaptiveNone)
+			}
+			return int64(*at(r))
+		},
+		func(r *R, n int64) {
+			if *at(r) = rule.AdaptiveStrategy(n); n == 0 {
+				*at(r) = rule.AdaptiveNone
+			}
+		},
+		choice{-1, "none"}, choice{0, "none"}, choice{1, "BBR"})
+}
 
 func systemFields() []field[rule.System] {
 	type r = rule.System
@@ -127,7 +142,7 @@ func systemFields() []field[rule.System] {
 		java(opt("resource", ""), text(func(r *r) *string { return &r.Resource })),
 		java(opt("limitApp", ""), text(func(r *r) *string { return &r.LimitApp })),
 		java(own("regex", ""), flag(func(r *r) *bool { return &r.Regex })),
-		java(opt("strategy", "-1"), typed(func(r *r) *rule.AdaptiveStrategy { return &r.Strategy }, adaptiveChoices...)),
+		java(opt("strategy", "-1"), adaptive(func(r *r) *rule.AdaptiveStrategy { return &r.Strategy })),
 		golang(req("metricType"), ignored[r]()),
 		golang(req("triggerCount"), ignored[r]()),
 	)
@@ -140,13 +155,7 @@ func systemWireFields() []field[systemWire] {
 			choice{metricLoad, "load"}, choice{metricAvgRT, "average RT"}, choice{metricConcurrency, "concurrency"},
 			choice{metricQPS, "inbound QPS"}, choice{metricCPU, "CPU usage"})),
 		golang(req("triggerCount"), double(func(r *r) *float64 { return &r.trigger })),
-		// 0, what a Go program that leaves the strategy out writes, acts in the core as none.
-		golang(own("strategy", "-1"), enum(func(r *r) int64 { return int64(r.Strategy) },
-			func(r *r, n int64) {
-				if r.Strategy = rule.AdaptiveStrategy(n); n == 0 {
-					r.Strategy = rule.AdaptiveNone
-				}
-			}, append(adaptiveChoices, choice{0, "none"})...)),
+		golang(own("strategy", "-1"), adaptive(func(r *r) *rule.AdaptiveStrategy { return &r.Strategy })),
 		golang(opt("resource", ""), text(func(r *r) *string { return &r.Resource })),
 		golang(opt("limitApp", ""), text(func(r *r) *string { return &r.LimitApp })),
 		golang(opt("regex", ""), flag(func(r *r) *bool { return &r.Regex })),

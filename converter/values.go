@@ -3,7 +3,6 @@ package converter
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,36 +12,192 @@ import (
 // The values a member can have. Each takes a function that points at the Go field, so that reading, writing and
 // comparing with the default come from one line of a table.
 
+// kind is the type of a member's value. The plain kinds are read and written by one switch each: a call less for each of
+// the hundred thousand members of a large document.
+type kind uint8
+
+const (
+	// custom values bring their own functions.
+	custom kind = iota
+	textKind
+	doubleKind
+	integerKind
+	flagKind
+	enumKind
+)
+
+// value says where a member's value is in the Go rule.
+type value[R any] struct {
+	kind    kind
+	text    func(*R) *string
+	double  func(*R) *float64
+	integer func(*R) *int64
+	flag    func(*R) *bool
+	get     func(*R) int64
+	set     func(*R, int64)
+	choices []choice
+
+	// read, write and same are for the custom kind. read starts at a value that is not null and steps over it.
+	read  func(d *reader, r *R, m *spelling)
+	write func(w *writer, b []byte, r *R, m *spelling) []byte
+	same  func(r, std *R) bool
+}
+
 // text is a string. Numbers and booleans are not taken for strings, nor strings for numbers: fastjson does, Jackson does
 // in part and sentinel-golang does not, so such a document means different things to its readers.
-func text[R any](at func(*R) *string) value[R] {
-	return value[R]{
-		read: func(d *reader, r *R, m *spelling) {
-			if d.text[d.pos] != '"' {
-				d.wrong(m.name, "a string")
-				return
-			}
-			*at(r) = d.string()
-		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, *at(r)) },
-		same:  func(a, b *R) bool { return *at(a) == *at(b) },
+func text[R any](at func(*R) *string) value[R] { return value[R]{kind: textKind, text: at} }
+
+// double is a floating point number.
+func double[R any](at func(*R) *float64) value[R] { return value[R]{kind: doubleKind, double: at} }
+
+// integer is a whole number.
+func integer[R any](at func(*R) *int64) value[R] { return value[R]{kind: integerKind, integer: at} }
+
+// flag is true or false.
+func flag[R any](at func(*R) *bool) value[R] { return value[R]{kind: flagKind, flag: at} }
+
+// enum is a number that must be one of a few. One that does not exist is never let through: Sentinel itself takes some
+// for another behaviour, silently.
+func enum[R any](get func(*R) int64, set func(*R, int64), cs ...choice) value[R] {
+	return value[R]{kind: enumKind, get: get, set: set, choices: cs}
+}
+
+// typed is enum for a field that holds the same number.
+func typed[R any, E ~int32](at func(*R) *E, cs ...choice) value[R] {
+	return enum(func(r *R) int64 { return int64(*at(r)) }, func(r *R, n int64) { *at(r) = E(n) }, cs...)
+}
+
+// choice is one number of an enumeration and what it means.
+type choice struct {
+	number  int64
+	meaning string
+}
+
+func isChoice(cs []choice, n int64) bool {
+	for i := range cs {
+		if cs[i].number == n {
+			return true
+		}
 	}
+	return false
+}
+
+func choices(cs []choice) string {
+	texts := make([]string, len(cs))
+	for i, c := range cs {
+		texts[i] = strconv.FormatInt(c.number, 10) + " (" + c.meaning + ")"
+	}
+	return list(texts, "or")
+}
+
+// scan reads the value at the cursor, which is not null, and steps over it.
+func (v *value[R]) scan(d *reader, r *R, m *spelling) {
+	switch b := d.text[d.pos]; v.kind {
+	case textKind:
+		if b != '"' {
+			d.wrong(m.name, "a string")
+			return
+		}
+		*v.text(r) = d.string()
+	case doubleKind:
+		if !isNumber(b) {
+			d.wrong(m.name, "a number")
+			return
+		}
+		start := d.pos
+		raw := d.bare()
+		f, ok := parseFloat(raw)
+		if !ok {
+			d.invalid(start, m.name, "a number that fits a double", raw)
+			return
+		}
+		*v.double(r) = f
+	case integerKind:
+		if n, ok := d.number(m); ok {
+			*v.integer(r) = n
+		}
+	case flagKind:
+		if b != 't' && b != 'f' {
+			d.wrong(m.name, "true or false")
+			return
+		}
+		*v.flag(r) = d.bare()[0] == 't'
+	case enumKind:
+		if !isNumber(b) {
+			d.wrong(m.name, "a number: "+choices(v.choices))
+			return
+		}
+		start := d.pos
+		raw := d.bare()
+		n, integral := parseInt(raw)
+		if integral != isInteger || !isChoice(v.choices, n) {
+			d.invalid(start, m.name, choices(v.choices), raw)
+			return
+		}
+		v.set(r, n)
+	default:
+		v.read(d, r, m)
+	}
+}
+
+// print appends the value; or nothing and false where it is the default and the member is optional.
+func (v *value[R]) print(w *writer, b []byte, r, std *R, m *spelling, prefix []byte) []byte {
+	skip := m.mode == optional
+	switch v.kind {
+	case textKind:
+		s := *v.text(r)
+		if skip && s == *v.text(std) {
+			return b
+		}
+		return w.string(append(b, prefix...), s)
+	case doubleKind:
+		f := *v.double(r)
+		if skip && f == *v.double(std) {
+			return b
+		}
+		return w.double(append(b, prefix...), f)
+	case integerKind:
+		n := *v.integer(r)
+		if skip && n == *v.integer(std) {
+			return b
+		}
+		return w.number(append(b, prefix...), n, m)
+	case flagKind:
+		t := *v.flag(r)
+		if skip && t == *v.flag(std) {
+			return b
+		}
+		return strconv.AppendBool(append(b, prefix...), t)
+	case enumKind:
+		n := v.get(r)
+		if skip && n == v.get(std) {
+			return b
+		}
+		if !isChoice(v.choices, n) {
+			w.fail(rule.ErrInvalid, "expected "+choices(v.choices)+", found "+strconv.FormatInt(n, 10))
+		}
+		return strconv.AppendInt(append(b, prefix...), n, 10)
+	}
+	if skip && v.same(r, std) {
+		return b
+	}
+	return v.write(w, append(b, prefix...), r, m)
 }
 
 // origin is limitApp where blank means the default; Java normalizes so when it loads a rule.
 func origin[R any](at func(*R) *string) value[R] {
-	v := text(at)
-	read := v.read
-	v.read = func(d *reader, r *R, m *spelling) {
-		if read(d, r, m); strings.TrimSpace(*at(r)) == "" {
-			*at(r) = "default"
-		}
+	or := func(r *R) string { return cmp.Or(strings.TrimSpace(*at(r)), "default") }
+	plain := text(at)
+	return value[R]{
+		read: func(d *reader, r *R, m *spelling) {
+			plain.scan(d, r, m)
+			if s := *at(r); s == "" || s[0] <= ' ' {
+				*at(r) = or(r)
+			}
+		},
+		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, or(r)) },
+		same:  func(r, std *R) bool { return or(r) == *at(std) },
 	}
-	v.write = func(w *writer, b []byte, r *R, _ *spelling) []byte {
-		return w.string(b, cmp.Or(strings.TrimSpace(*at(r)), "default"))
-	}
-	v.same = func(a, b *R) bool { return cmp.Or(strings.TrimSpace(*at(a)), "default") == *at(b) }
-	return v
 }
 
 // string reads the string at the cursor. The few values that most rules share are not allocated again.
@@ -66,28 +221,6 @@ func (d *reader) string() string {
 }
 
 func isNumber(b byte) bool { return b == '-' || b >= '0' && b <= '9' }
-
-// double is a floating point number.
-func double[R any](at func(*R) *float64) value[R] {
-	return value[R]{
-		read: func(d *reader, r *R, m *spelling) {
-			if !isNumber(d.text[d.pos]) {
-				d.wrong(m.name, "a number")
-				return
-			}
-			start := d.pos
-			raw := d.bare()
-			f, ok := parseFloat(raw)
-			if !ok {
-				d.invalid(start, m.name, "a number that fits a double", raw)
-				return
-			}
-			*at(r) = f
-		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.double(b, *at(r)) },
-		same:  func(a, b *R) bool { return *at(a) == *at(b) },
-	}
-}
 
 // number reads an integer within the member's range.
 func (d *reader) number(m *spelling) (int64, bool) {
@@ -114,19 +247,6 @@ func (s *spelling) bounds() (least, most int64) {
 		return math.MinInt64, math.MaxInt64
 	}
 	return s.least, s.most
-}
-
-// integer is a whole number.
-func integer[R any](at func(*R) *int64) value[R] {
-	return value[R]{
-		read: func(d *reader, r *R, m *spelling) {
-			if n, ok := d.number(m); ok {
-				*at(r) = n
-			}
-		},
-		write: func(w *writer, b []byte, r *R, m *spelling) []byte { return w.number(b, *at(r), m) },
-		same:  func(a, b *R) bool { return *at(a) == *at(b) },
-	}
 }
 
 // pointerTo is a whole number that may be absent.
@@ -160,70 +280,6 @@ func wholeDouble[R any](at func(*R) *float64) value[R] {
 		},
 		same: func(a, b *R) bool { return *at(a) == *at(b) },
 	}
-}
-
-// flag is true or false.
-func flag[R any](at func(*R) *bool) value[R] {
-	return value[R]{
-		read: func(d *reader, r *R, m *spelling) {
-			if b := d.text[d.pos]; b != 't' && b != 'f' {
-				d.wrong(m.name, "true or false")
-				return
-			}
-			*at(r) = d.bare()[0] == 't'
-		},
-		write: func(_ *writer, b []byte, r *R, _ *spelling) []byte { return strconv.AppendBool(b, *at(r)) },
-		same:  func(a, b *R) bool { return *at(a) == *at(b) },
-	}
-}
-
-// choice is one number of an enumeration and what it means.
-type choice struct {
-	number  int64
-	meaning string
-}
-
-func choices(cs []choice) string {
-	texts := make([]string, len(cs))
-	for i, c := range cs {
-		texts[i] = strconv.FormatInt(c.number, 10) + " (" + c.meaning + ")"
-	}
-	return list(texts, "or")
-}
-
-// enum is a number that must be one of a few. One that does not exist is never let through: Sentinel itself takes some
-// for another behaviour, silently.
-func enum[R any](get func(*R) int64, set func(*R, int64), cs ...choice) value[R] {
-	valid := func(n int64) bool { return slices.ContainsFunc(cs, func(c choice) bool { return c.number == n }) }
-	return value[R]{
-		read: func(d *reader, r *R, m *spelling) {
-			if !isNumber(d.text[d.pos]) {
-				d.wrong(m.name, "a number: "+choices(cs))
-				return
-			}
-			start := d.pos
-			raw := d.bare()
-			n, kind := parseInt(raw)
-			if kind != isInteger || !valid(n) {
-				d.invalid(start, m.name, choices(cs), raw)
-				return
-			}
-			set(r, n)
-		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte {
-			n := get(r)
-			if !valid(n) {
-				w.fail(rule.ErrInvalid, "expected "+choices(cs)+", found "+strconv.FormatInt(n, 10))
-			}
-			return strconv.AppendInt(b, n, 10)
-		},
-		same: func(a, b *R) bool { return get(a) == get(b) },
-	}
-}
-
-// typed is enum for a field that holds the same number.
-func typed[R any, E ~int32](at func(*R) *E, cs ...choice) value[R] {
-	return enum(func(r *R) int64 { return int64(*at(r)) }, func(r *R, n int64) { *at(r) = E(n) }, cs...)
 }
 
 // ignored is a member of the Dashboard that no rule needs.

@@ -486,16 +486,21 @@ func (l *run[T]) apply(c candidate[T]) error {
 // applied records that the candidate is in force.
 func (l *run[T]) applied(c candidate[T], before []T) {
 	r := l.r
-	l.candidate, l.held, l.docProblem, l.refused, l.confirm = nil, nil, nil, Document{}, nil
+	l.candidate, l.held, l.confirm = nil, nil, nil
+	if c.channel != bySnapshot || l.docProblem != nil && l.docProblem.cause == CauseApply {
+		// A snapshot answers nothing: what is wrong with the store's own document is still wrong.
+		l.docProblem, l.refused = nil, Document{}
+	}
 	l.nextApply.stop()
 	l.applies.reset()
 	now := time.Now()
 	r.mu.Lock()
 	r.inForce = c.doc
 	r.status.Counts.Applied++
-	r.status.LastChange, r.status.LastSuccess, r.status.LastChannel = now, now, c.channel
+	r.status.LastChange, r.status.LastChannel = now, c.channel
 	r.status.Skipped, r.status.Report = c.verdict.skipped, c.verdict.report
 	if c.channel != bySnapshot {
+		r.status.LastSuccess = now
 		r.status.SnapshotSaved = time.Time{}
 	}
 	r.mu.Unlock()
@@ -724,8 +729,8 @@ func (l *run[T]) decide(err error) {
 	l.policies = nil
 	l.policy.stop()
 	l.startErr = err
+	l.settle() // before Start returns: whoever asks then must not be told "starting"
 	close(l.decided)
-	l.settle()
 }
 
 // undecided goes on with the start policies after a failure.
@@ -792,14 +797,9 @@ func (l *run[T]) loadSnapshot() (err error) {
 			return fail(v.err)
 		}
 	}
-	problem, refused := l.docProblem, l.refused
 	r.set(func(s *Status) { s.SnapshotSaved = saved })
 	// The order of an old store may be higher than today's: a snapshot never makes the store's document look old.
 	doc.Order = 0
-	if err := l.apply(candidate[T]{doc: doc, verdict: v, channel: bySnapshot}); err != nil {
-		return nil // being retried
-	}
-	l.docProblem, l.refused = problem, refused
-	l.settle()
+	_ = l.apply(candidate[T]{doc: doc, verdict: v, channel: bySnapshot}) // if it fails it is retried
 	return nil
 }

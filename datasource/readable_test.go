@@ -929,3 +929,25 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 
 // words joins like fmt.Sprintln.
 func words(v ...any) string { return strings.TrimSuffix(fmt.Sprintln(v...), "\n") }
+
+// Start returned on the loop's word while the loop had still to write the status.
+func TestStatusIsSettledWhenStartReturns(t *testing.T) {
+	for range 200 {
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := made(t, s, e)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "read", r.Status().State, StateLive)
+
+		snap := &memory{doc: doc(5, v1), saved: time.Now()}
+		s = &store{doc: Document{Presence: Missing}}
+		r = made(t, s, e, Snapshots(snap), OnStart(Snapshot))
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		st := r.Status()
+		want(t, "snapshot", words(st.State, st.Cause, st.LastSuccess.IsZero()), "stale missing true")
+	}
+}

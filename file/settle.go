@@ -38,6 +38,7 @@ type seen struct {
 func (r *reader) read(ctx context.Context, prev seen) ([]byte, ident, error) {
 	var start, since time.Time // since: when the state in id was first looked at
 	var id ident
+	born := false // it was seen missing or empty by this read: what comes then is written in place
 	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return nil, ident{}, err
@@ -53,7 +54,8 @@ func (r *reader) read(ctx context.Context, prev seen) ([]byte, ident, error) {
 		if first || cur != id {
 			id, since = cur, now
 		}
-		wait := r.rest(prev, id, now) - now.Sub(since)
+		born = born || !id.exists || id.size == 0
+		wait := r.rest(prev, id, born, now) - now.Sub(since)
 		if wait <= 0 {
 			data, whole, err := r.once(id)
 			if whole || err != nil {
@@ -76,7 +78,7 @@ func (r *reader) read(ctx context.Context, prev seen) ([]byte, ident, error) {
 // A rename puts a finished file in place and must be fast; a write in place passes through an empty file and through
 // halves. They are told apart by the inode and by the change time, which a rename moves and a write moves together
 // with the modification time.
-func (r *reader) rest(prev seen, id ident, now time.Time) time.Duration {
+func (r *reader) rest(prev seen, id ident, born bool, now time.Time) time.Duration {
 	switch {
 	case r.settle == 0, prev.known && id == prev.id:
 		return 0
@@ -97,7 +99,7 @@ func (r *reader) rest(prev seen, id ident, now time.Time) time.Duration {
 		return r.grace
 	case id.modified < id.changed:
 		return 0 // renamed after its last write
-	case prev.id.exists:
+	case prev.id.exists && !born:
 		// A new inode in the place of another: most likely a rename within one tick of the file system's clock.
 		return r.settle / 10
 	default:

@@ -164,7 +164,7 @@ func TestPollAloneFindsEachChangeWithinAnInterval(t *testing.T) {
 				time.Sleep(time.Hour)
 				src := scripted(t, s)
 				read(t, src)
-				c := watchCounting(t, src, nil)
+				c := watchCounting(t, src, func() { go func() { _, _ = src.Read(t.Context()) }() })
 				c.take()
 				time.Sleep(10 * time.Minute)
 				if n := c.take(); n != 0 {
@@ -172,8 +172,15 @@ func TestPollAloneFindsEachChangeWithinAnInterval(t *testing.T) {
 				}
 				s.do(change)
 				time.Sleep(DefaultInterval)
-				if n := c.take(); n != 1 {
-					t.Errorf("%d hints in the interval after the change, want 1", n)
+				// The jitter may put two polls into it, and a file this new is hinted once more.
+				if n := c.take(); n != 1 && n != 2 {
+					t.Errorf("%d hints in the interval after the change, want 1 or 2", n)
+				}
+				time.Sleep(3 * DefaultInterval)
+				c.take()
+				time.Sleep(10 * time.Minute)
+				if n := c.take(); n != 0 {
+					t.Errorf("%d hints long after the change, want 0", n)
 				}
 				c.stop(t)
 			})
@@ -225,8 +232,8 @@ func TestFailedReadIsAskedForAgain(t *testing.T) {
 			t.Fatalf("err = %v, want ErrTooLarge", err)
 		}
 		for range 3 {
-			time.Sleep(DefaultInterval)
-			if n := c.take(); n != 1 {
+			time.Sleep(DefaultInterval) // the jitter may put two polls into it
+			if n := c.take(); n != 1 && n != 2 {
 				t.Errorf("%d hints in an interval after a failed read, want 1", n)
 			}
 		}

@@ -74,7 +74,7 @@ const magic = "rulewire-snapshot 1 "
 type header struct {
 	ID       string    `json:"id"` // as quote gives it
 	Presence string    `json:"presence"`
-	Revision string    `json:"revision"`
+	Revision string    `json:"revision"` // likewise
 	Order    uint64    `json:"order"`
 	Saved    time.Time `json:"saved"`
 	Bytes    int       `json:"bytes"`
@@ -102,7 +102,7 @@ func (s *Store) save(ctx context.Context, id string, doc datasource.Document) er
 		return fmt.Errorf("%w: %d bytes, at most %d", datasource.ErrTooLarge, len(doc.Data), s.maxBytes)
 	}
 	head, err := json.Marshal(header{
-		ID: quote(id), Presence: doc.Presence.String(), Revision: doc.Revision, Order: doc.Order,
+		ID: quote(id), Presence: doc.Presence.String(), Revision: quote(doc.Revision), Order: doc.Order,
 		Saved: time.Now().UTC(), Bytes: len(doc.Data),
 	})
 	if err != nil {
@@ -192,16 +192,19 @@ func parse(file []byte, id string) (doc datasource.Document, saved time.Time, er
 	case h.Bytes != len(data), doc.Presence == datasource.Missing && len(data) > 0:
 		return datasource.Document{}, saved, fmt.Errorf("%w: %d bytes of payload, %d announced", ErrCorrupt, len(data), h.Bytes)
 	}
+	if doc.Revision, err = strconv.Unquote(`"` + h.Revision + `"`); err != nil {
+		return datasource.Document{}, saved, fmt.Errorf("%w: revision: %w", ErrCorrupt, err)
+	}
 	if len(data) > 0 {
 		doc.Data = data
 	}
-	doc.Revision, doc.Order = h.Revision, h.Order
+	doc.Order = h.Order
 	return doc, h.Saved, nil
 }
 
 // quote escapes the bytes that are no UTF-8, which a path may have and JSON would blur.
-func quote(id string) string {
-	q := strconv.Quote(id)
+func quote(s string) string {
+	q := strconv.Quote(s)
 	return q[1 : len(q)-1]
 }
 

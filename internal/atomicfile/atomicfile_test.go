@@ -61,7 +61,9 @@ func (b broken) rename(from, to string) error {
 	return b.system.rename(from, to)
 }
 
-func (b broken) syncDir(dir string) error { return errors.Join(b.fails("syncDir"), b.system.syncDir(dir)) }
+func (b broken) syncDir(dir string) error {
+	return errors.Join(b.fails("syncDir"), b.system.syncDir(dir))
+}
 
 func (t brokenTemp) Write(p []byte) (int, error) {
 	if t.step == "write" { // the disk is full half way
