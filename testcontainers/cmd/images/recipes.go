@@ -37,7 +37,7 @@ func goServer(ctx context.Context, t *tree, name, pkg string) error {
 }
 
 // errNoDebian means that Debian's tools are not on this machine.
-var errNoDebian = errors.New("Redis is packed from Debian's packages, which needs apt-get, dpkg-deb and ldd; name another image in RULEWIRE_REDIS_IMAGE")
+var errNoDebian = errors.New("redis is packed from Debian's packages, which needs apt-get, dpkg-deb and ldd; name another image in RULEWIRE_REDIS_IMAGE")
 
 // buildRedis unpacks Debian's packages instead of installing them, so that no server starts on this machine and
 // nothing of it is in the image but the libraries that the server links.

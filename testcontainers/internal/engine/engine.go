@@ -84,7 +84,9 @@ var prepare = sync.OnceValue(func() error {
 	}
 	// testcontainers-go removes forgotten containers by a container of its own, called Ryuk. Where its image can't be
 	// had every start would fail, so it is turned off there, and only there. Each helper removes what it started anyway.
-	if !Has(ctx, c, testcontainers.ReaperDefaultImage) && Pull(ctx, c, testcontainers.ReaperDefaultImage) != nil {
+	//lint:ignore SA1019 the name that replaced it is internal
+	ryuk := testcontainers.ReaperDefaultImage
+	if !Has(ctx, c, ryuk) && Pull(ctx, c, ryuk) != nil {
 		return os.Setenv(ryukEnv, "true")
 	}
 	return nil
