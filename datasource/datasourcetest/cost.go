@@ -18,14 +18,14 @@ func (x *play) measured() time.Duration {
 	if x.c.Bubble {
 		return time.Minute
 	}
-	return 4 * time.Second
+	return 3 * time.Second
 }
 
 // idle counts the requests of a readable that has nothing to do.
 func idle(x *play, l *live) {
 	x.Helper()
 	need[Requester](x)
-	x.pass(x.c.Latency) // the watch is open by now
+	x.pass(x.aWhile()) // the watch is open by now
 	period := x.idlePeriod()
 	d := 3 * period
 	if x.c.Bubble {
@@ -40,26 +40,32 @@ func idle(x *play, l *live) {
 	_ = l
 }
 
-// Step 8.
-var idleGroup = group{name: "Idle", scenes: []scene{
-	{"Present", func(x *play) {
-		x.put(v1)
-		idle(x, x.start(datasource.Relist(x.c.Relist)))
-	}},
-	{"Missing", func(x *play) { idle(x, x.start(datasource.Relist(x.c.Relist))) }},
-	{"Deleted", func(x *play) {
-		x.put(v1)
-		l := x.start(datasource.Relist(x.c.Relist))
-		x.must(x.h.Delete())
-		idle(x, l)
-	}},
-	{"Refused", func(x *play) {
-		x.put(v1)
-		l := x.start(datasource.Relist(x.c.Relist))
-		x.put([]byte("nonsense"))
-		idle(x, l)
-	}},
-}}
+// faults: F119
+func idlePresent(x *play) {
+	x.put(v1)
+	idle(x, x.start(datasource.Relist(x.c.Relist)))
+}
+
+// faults: F117 F118
+func idleMissing(x *play) {
+	idle(x, x.start(datasource.Relist(x.c.Relist)))
+}
+
+// faults: F017 F118
+func idleDeleted(x *play) {
+	x.put(v1)
+	l := x.start(datasource.Relist(x.c.Relist))
+	x.must(x.h.Delete())
+	idle(x, l)
+}
+
+// faults: F119
+func idleRefused(x *play) {
+	x.put(v1)
+	l := x.start(datasource.Relist(x.c.Relist))
+	x.put([]byte("nonsense"))
+	idle(x, l)
+}
 
 // storm counts the requests of a readable whose store fails.
 func storm(x *play, begin func() error) {
@@ -80,25 +86,35 @@ func storm(x *play, begin func() error) {
 	l.wantUpdates(rules1)
 }
 
-// Step 9.
-var errorStormGroup = group{name: "ErrorStorm", scenes: []scene{
-	{"Broken", func(x *play) { storm(x, need[Breaker](x).Break) }},
-	{"Denied", func(x *play) { storm(x, need[Denier](x).Deny) }},
-	{"Stalled", func(x *play) { storm(x, need[Staller](x).Stall) }},
-	{"FromTheStart", func(x *play) {
-		b := need[Breaker](x)
-		need[Requester](x)
-		x.must(b.Break())
-		x.start(datasource.OnStart(datasource.Empty), datasource.Backoff(datasource.DefaultMinBackoff, datasource.DefaultMaxBackoff))
-		x.pass(stormQuiet)
-		before := x.requests()
-		d := x.measured()
-		x.pass(d)
-		if n, budget := x.requests()-before, int(d/time.Second)+1; n > budget {
-			x.Errorf("%d requests in %v to a store that was never there, the budget is %d", n, d, budget)
-		}
-	}},
-}}
+// faults: F116 F117 F121
+func errorStormBroken(x *play) {
+	storm(x, need[Breaker](x).Break)
+}
+
+// faults: F117
+func errorStormDenied(x *play) {
+	storm(x, need[Denier](x).Deny)
+}
+
+// faults: F116
+func errorStormStalled(x *play) {
+	storm(x, need[Staller](x).Stall)
+}
+
+// faults: F116 F117
+func errorStormFromTheStart(x *play) {
+	b := need[Breaker](x)
+	need[Requester](x)
+	x.must(b.Break())
+	x.start(datasource.OnStart(datasource.Empty), datasource.Backoff(datasource.DefaultMinBackoff, datasource.DefaultMaxBackoff))
+	x.pass(stormQuiet)
+	before := x.requests()
+	d := x.measured()
+	x.pass(d)
+	if n, budget := x.requests()-before, int(d/time.Second)+1; n > budget {
+		x.Errorf("%d requests in %v to a store that was never there, the budget is %d", n, d, budget)
+	}
+}
 
 // closeAtOnce closes from several goroutines, and once more.
 func closeAtOnce(x *play, l *live) {
@@ -125,102 +141,115 @@ func closeAtOnce(x *play, l *live) {
 	}
 }
 
-// Step 10.
-var closeGroup = group{name: "Close", scenes: []scene{
-	{"BeforeStart", func(x *play) { closeAtOnce(x, x.open(x.source())) }},
-	{"FirstRead", func(x *play) {
-		s := need[Staller](x)
-		x.must(s.Stall())
-		i, src := x.intercept(x.source())
-		l := x.open(src, datasource.ReadTimeout(time.Minute))
-		started := make(chan error, 1)
-		go func() { started <- l.Start(context.Background()) }()
+// faults: F147
+func closeBeforeStart(x *play) {
+	closeAtOnce(x, x.open(x.source()))
+}
+
+// faults: F147
+func closeFirstRead(x *play) {
+	s := need[Staller](x)
+	x.must(s.Stall())
+	i, src := x.intercept(x.source())
+	l := x.open(src, datasource.ReadTimeout(time.Minute))
+	started := make(chan error, 1)
+	go func() { started <- l.Start(context.Background()) }()
+	x.eventually(x.c.Latency, func() string {
+		if reads, _ := i.calls(); reads == 0 {
+			return "no read began"
+		}
+		return ""
+	})
+	x.settle()
+	closeAtOnce(x, l)
+	if err := <-started; !errors.Is(err, datasource.ErrClosed) {
+		x.Errorf("Start that Close interrupted says %v", err)
+	}
+}
+
+// faults: F147
+func closeBackoff(x *play) {
+	b := need[Breaker](x)
+	x.must(b.Break())
+	l := x.start(datasource.OnStart(datasource.Empty))
+	x.settle()
+	closeAtOnce(x, l)
+}
+
+// faults: F145 F146
+func closeWatching(x *play) {
+	x.put(v1)
+	i, src := x.intercept(x.source())
+	l := x.startOver(src)
+	if x.pushes() {
 		x.eventually(x.c.Latency, func() string {
-			if reads, _ := i.calls(); reads == 0 {
-				return "no read began"
+			if _, watches := i.calls(); watches == 0 {
+				return "no watch began"
 			}
 			return ""
 		})
-		x.settle()
-		closeAtOnce(x, l)
-		if err := <-started; !errors.Is(err, datasource.ErrClosed) {
-			x.Errorf("Start that Close interrupted says %v", err)
-		}
-	}},
-	{"Backoff", func(x *play) {
-		b := need[Breaker](x)
-		x.must(b.Break())
-		l := x.start(datasource.OnStart(datasource.Empty))
-		x.settle()
-		closeAtOnce(x, l)
-	}},
-	{"Watching", func(x *play) {
-		x.put(v1)
-		i, src := x.intercept(x.source())
-		l := x.startOver(src)
-		if x.pushes() {
-			x.eventually(x.c.Latency, func() string {
-				if _, watches := i.calls(); watches == 0 {
-					return "no watch began"
-				}
-				return ""
-			})
-		}
-		x.settle()
-		closeAtOnce(x, l)
-		// Nothing reaches the listener any more.
-		x.put(v2)
-		x.settle()
-		l.wantUpdates(rules1)
-	}},
-	{"Stalled", func(x *play) {
-		s := need[Staller](x)
-		x.put(v1)
+	}
+	x.settle()
+	closeAtOnce(x, l)
+	// Nothing reaches the listener any more.
+	x.put(v2)
+	x.settle()
+	l.wantUpdates(rules1)
+}
+
+// faults: F088 F147
+func closeStalled(x *play) {
+	s := need[Staller](x)
+	x.put(v1)
+	l := x.start()
+	x.settle()
+	x.must(s.Stall())
+	refreshed := make(chan error, 1)
+	go func() { refreshed <- l.Refresh(context.Background()) }()
+	x.settle()
+	closeAtOnce(x, l)
+	if err := <-refreshed; err == nil {
+		x.Error("Refresh of a silent store succeeds")
+	}
+}
+
+// faults: F147
+func closeBroken(x *play) {
+	b := need[Breaker](x)
+	x.put(v1)
+	l := x.start()
+	x.settle()
+	x.must(b.Break())
+	closeAtOnce(x, l)
+}
+
+// A hundred lives on one client leave nothing behind.
+//
+// faults: F123 F148
+func closeCycles(x *play) {
+	x.put(v1)
+	cycle := func() {
 		l := x.start()
-		x.settle()
-		x.must(s.Stall())
-		refreshed := make(chan error, 1)
-		go func() { refreshed <- l.Refresh(context.Background()) }()
-		x.settle()
-		closeAtOnce(x, l)
-		if err := <-refreshed; err == nil {
-			x.Error("Refresh of a silent store succeeds")
+		l.inForce(x.latency(), rules1)
+		l.close()
+		x.lives = x.lives[:0]
+	}
+	for range 3 {
+		cycle() // the client's own goroutines come with the first use
+	}
+	count := runtime.NumGoroutine
+	if x.c.Bubble {
+		count = bubbleGoroutines
+	}
+	x.settle()
+	before := count()
+	for range 100 {
+		cycle()
+	}
+	x.eventually(closeLimit, func() string {
+		if n := count() - before; n > 5 {
+			return fmt.Sprintf("%d goroutines more after 100 cycles:\n%s", n, stacks())
 		}
-	}},
-	{"Broken", func(x *play) {
-		b := need[Breaker](x)
-		x.put(v1)
-		l := x.start()
-		x.settle()
-		x.must(b.Break())
-		closeAtOnce(x, l)
-	}},
-	{"Cycles", func(x *play) {
-		// A hundred lives on one client leave nothing behind.
-		x.put(v1)
-		cycle := func() {
-			l := x.start()
-			l.inForce(x.latency(), rules1)
-			l.close()
-			x.lives = x.lives[:0]
-		}
-		for range 3 {
-			cycle() // the client's own goroutines come with the first use
-		}
-		count := runtime.NumGoroutine
-		if x.c.Bubble {
-			count = bubbleGoroutines
-		}
-		x.settle()
-		before := count()
-		for range 100 {
-			cycle()
-		}
-		x.eventually(closeLimit, func() string {
-			if n := count() - before; n > 5 {
-				return fmt.Sprintf("%d goroutines more after 100 cycles:\n%s", n, stacks())
-			}
-			return ""
-		})
-	}},
-}}
+		return ""
+	})
+}

@@ -35,6 +35,9 @@ func accepts(name string, data []byte, want string, opts ...datasource.Option) g
 	return guardRow{name: name, data: data, opts: opts, want: want}
 }
 
+// The table is the same for every store; that is the point of it.
+//
+// faults: F003 F006 F009 F010 F016 F019 F021 F022 F023 F024 F026 F029 F056 F057 F060
 func guardRows() []guardRow {
 	const (
 		missing = datasource.CauseMissing
@@ -48,14 +51,14 @@ func guardRows() []guardRow {
 	text := func(s string) []byte { return []byte(s) }
 	return []guardRow{
 		keeps("Missing", nil, missing, datasource.ErrMissing),
-		accepts("Missing, OnMissing Clear", nil, "", datasource.OnMissing(datasource.Clear)),
+		accepts("MissingCleared", nil, "", datasource.OnMissing(datasource.Clear)),
 		keeps("ZeroBytes", []byte{}, empty, datasource.ErrDecode),
 		keeps("Blanks", text(" \n\t "), empty, datasource.ErrDecode),
 		keeps("Null", text("null"), empty, datasource.ErrDecode),
 		keeps("EmptyString", text(`""`), empty, datasource.ErrDecode),
-		keeps("ZeroBytes, everything Clear", []byte{}, empty, datasource.ErrDecode, datasource.OnMissing(datasource.Clear), datasource.OnEmptyList(datasource.Clear)),
+		keeps("ZeroBytesWithClear", []byte{}, empty, datasource.ErrDecode, datasource.OnMissing(datasource.Clear), datasource.OnEmptyList(datasource.Clear)),
 		keeps("EmptyList", text("[]"), list, datasource.ErrRefused),
-		accepts("EmptyList, OnEmptyList Clear", text("[]"), "", datasource.OnEmptyList(datasource.Clear)),
+		accepts("EmptyListCleared", text("[]"), "", datasource.OnEmptyList(datasource.Clear)),
 		keeps("NoJSON", text("nonsense"), decode, datasource.ErrDecode),
 		keeps("HTML", text("<html><body>Please sign in</body></html>"), decode, datasource.ErrDecode),
 		keeps("Gzip", gzipped(v2), decode, datasource.ErrDecode),
@@ -64,13 +67,13 @@ func guardRows() []guardRow {
 		keeps("NullRule", text("[null]"), decode, datasource.ErrDecode),
 		keeps("TooLarge", document("big="+strings.Repeat("1", 300)), decode, datasource.ErrTooLarge, datasource.MaxBytes(200)),
 		keeps("Invalid", text(`[{"resource":"a","count":9},{"resource":"","count":1},{"resource":"b","count":-1}]`), invalid, datasource.ErrInvalid),
-		accepts("Invalid, OnInvalid SkipRule", text(`[{"resource":"","count":1},{"resource":"a","count":9}]`), "a=9", skip),
-		keeps("AllInvalid, OnInvalid SkipRule", text(`[{"resource":"","count":1},{"resource":"b","count":-1}]`), invalid, datasource.ErrInvalid, skip),
+		accepts("InvalidSkipped", text(`[{"resource":"","count":1},{"resource":"a","count":9}]`), "a=9", skip),
+		keeps("AllInvalidSkipped", text(`[{"resource":"","count":1},{"resource":"b","count":-1}]`), invalid, datasource.ErrInvalid, skip),
 		keeps("Unsupported", text(`[{"resource":"a","count":9,"strategy":2,"refResource":"entry"}]`), invalid, datasource.ErrUnsupported),
-		accepts("Unsupported, OnInvalid SkipRule", text(`[{"resource":"a","count":9,"strategy":2,"refResource":"entry"},{"resource":"c","count":2}]`), "c=2", skip),
+		accepts("UnsupportedSkipped", text(`[{"resource":"a","count":9,"strategy":2,"refResource":"entry"},{"resource":"c","count":2}]`), "c=2", skip),
 		accepts("Shrink", document("fresh=1"), "fresh=1"),
-		keeps("Shrink, MaxShrink", document("fresh=1"), shrink, datasource.ErrRefused, datasource.MaxShrink(0.5)),
-		accepts("Edit, MaxShrink", document("seed=9 other=9"), "seed=9 other=9", datasource.MaxShrink(0.5)),
+		keeps("ShrinkLimited", document("fresh=1"), shrink, datasource.ErrRefused, datasource.MaxShrink(0.5)),
+		accepts("EditLimited", document("seed=9 other=9"), "seed=9 other=9", datasource.MaxShrink(0.5)),
 	}
 }
 
@@ -80,37 +83,47 @@ func guardGroup() group {
 		g.scenes = append(g.scenes, scene{row.name, row.play})
 	}
 	g.scenes = append(g.scenes,
-		scene{"EmptyListFirst", func(x *play) {
-			x.put([]byte("[]"))
-			l := x.start()
-			l.wantUpdates("")
-			if s := l.Status(); s.State != datasource.StateLive || s.Revision == "" {
-				x.Errorf("state %s at revision %q, want live: no rules is what the store says", s.State, s.Revision)
-			}
-		}},
-		scene{"MissingFirst", func(x *play) {
-			l := x.start()
-			l.wantUpdates()
-			if s := l.Status(); s.Cause != datasource.CauseMissing || len(s.Refused) > 0 {
-				x.Errorf("cause %q, refused %v, want missing and nothing refused", s.Cause, s.Refused)
-			}
-		}},
-		scene{"OlderRevision", olderRevision},
-		scene{"StaleEmpty, everything Clear", func(x *play) {
-			// A lagging server finds nothing, once: two reads must agree before rules go.
-			x.put(v1)
-			i, src := x.intercept(x.source())
-			l := x.startOver(src, datasource.OnMissing(datasource.Clear), datasource.OnEmptyList(datasource.Clear))
-			l.inForce(x.latency(), rules1)
-			i.answer(datasource.Document{Presence: datasource.Missing, Order: x.read(src).Order, Revision: x.read(src).Revision})
-			_ = l.refresh()
-			if err := l.refresh(); err != nil {
-				x.Error("Refresh after the stale answer:", err)
-			}
-			l.neverWiped()
-			l.inForce(x.latency(), rules1)
-		}})
+		scene{"EmptyListFirst", guardEmptyListFirst},
+		scene{"MissingFirst", guardMissingFirst},
+		scene{"OlderRevision", guardOlderRevision},
+		scene{"StaleEmptyWithClear", guardStaleEmptyWithClear})
 	return g
+}
+
+// faults: F010
+func guardEmptyListFirst(x *play) {
+	x.put([]byte("[]"))
+	l := x.start()
+	l.wantUpdates("")
+	if s := l.Status(); s.State != datasource.StateLive || s.Revision == "" {
+		x.Errorf("state %s at revision %q, want live: no rules is what the store says", s.State, s.Revision)
+	}
+}
+
+func guardMissingFirst(x *play) {
+	l := x.start()
+	l.wantUpdates()
+	if s := l.Status(); s.Cause != datasource.CauseMissing || len(s.Refused) > 0 {
+		x.Errorf("cause %q, refused %v, want missing and nothing refused", s.Cause, s.Refused)
+	}
+}
+
+// A lagging server finds nothing, once: two reads must agree before rules go.
+//
+// faults: F012 F013
+func guardStaleEmptyWithClear(x *play) {
+	x.put(v1)
+	i, src := x.intercept(x.source())
+	l := x.startOver(src, datasource.OnMissing(datasource.Clear), datasource.OnEmptyList(datasource.Clear))
+	l.inForce(x.latency(), rules1)
+	now := x.read(src)
+	i.answer(datasource.Document{Presence: datasource.Missing, Order: now.Order, Revision: now.Revision})
+	_ = l.refresh()
+	if err := l.refresh(); err != nil {
+		x.Error("Refresh after the stale answer:", err)
+	}
+	l.neverWiped()
+	l.inForce(x.latency(), rules1)
 }
 
 // play puts the row's document while rules1 is in force, and the good one afterwards.
@@ -169,7 +182,8 @@ func (l *live) inForceAs(within time.Duration, rules string) {
 	})
 }
 
-func olderRevision(x *play) {
+// faults: F067 F143
+func guardOlderRevision(x *play) {
 	x.put(v1)
 	i, src := x.intercept(x.source())
 	old := x.read(src)

@@ -89,6 +89,14 @@ func (x *play) pass(d time.Duration) {
 	x.settle()
 }
 
+// aWhile is long enough for what is under way to arrive, if it arrives at all.
+func (x *play) aWhile() time.Duration {
+	if x.c.Bubble {
+		return x.latency()
+	}
+	return min(x.latency(), 500*time.Millisecond)
+}
+
 // settle waits, in a bubble, until everybody waits.
 func (x *play) settle() {
 	if x.c.Bubble {

@@ -1,6 +1,7 @@
 package datasourcetest
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,18 +57,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// group is a named set of scenes, or one scene.
-type group struct {
-	name   string
-	run    func(*play) // if set, the group is this scene
-	scenes []scene
-}
-
-type scene struct {
-	name string
-	run  func(*play)
-}
-
 // Run plays every case for the sources of one backend. The cases are listed in docs/conformance.md.
 func Run(t *testing.T, c Config) {
 	t.Helper()
@@ -80,14 +69,6 @@ func RunSink(t *testing.T, c Config) {
 	run(t, c, sinkGroups())
 }
 
-func sourceGroups() []group {
-	return []group{
-		constructorGroup, readGroup, watchJoinsGroup, watchEndsGroup, orderGroup, callbackGroup, deletionGroup,
-		idleGroup, errorStormGroup, closeGroup,
-		startGroup, guardGroup(), sequenceGroup, recoveryGroup,
-	}
-}
-
 func run(t *testing.T, c Config, groups []group) {
 	t.Helper()
 	if c.New == nil {
@@ -96,14 +77,41 @@ func run(t *testing.T, c Config, groups []group) {
 	c = c.withDefaults()
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
-			if g.run != nil {
-				c.play(t, g.run)
+			if g.measures && !c.Bubble {
+				c.atOnce(t, g.scenes)
+				return
 			}
 			for _, s := range g.scenes {
-				t.Run(s.name, func(t *testing.T) { c.play(t, s.run) })
+				t.Run(s.name, func(t *testing.T) {
+					if !c.Bubble {
+						c.checkLeaks(t)
+					}
+					c.play(t, s.run)
+				})
 			}
 		})
 	}
+}
+
+// atOnce plays all scenes at the same time: they take as long as one, whatever -parallel says.
+func (c Config) atOnce(t *testing.T, scenes []scene) {
+	c.checkLeaks(t)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, s := range scenes {
+		wg.Go(func() { t.Run(s.name, func(t *testing.T) { c.play(t, s.run) }) })
+	}
+}
+
+// checkLeaks looks for goroutines at the very end of t, when the harness has been cleaned up, too. In a bubble the
+// bubble does.
+func (c Config) checkLeaks(t *testing.T) {
+	known := append([]goleak.Option{goleak.IgnoreCurrent()}, c.Leaks...)
+	t.Cleanup(func() {
+		if err := goleak.Find(known...); err != nil && !t.Failed() {
+			t.Error("after the harness was cleaned up:", err)
+		}
+	})
 }
 
 // play plays one case.
@@ -111,15 +119,6 @@ func (c Config) play(t *testing.T, scene func(*play)) {
 	skipped := ""
 	body := func(t *testing.T) {
 		x := &play{T: t, c: c, signal: newSignal(), skipped: &skipped}
-		if !c.Bubble {
-			// Cleanups run last first: this one sees what the harness left, too.
-			known := append([]goleak.Option{goleak.IgnoreCurrent()}, c.Leaks...)
-			t.Cleanup(func() {
-				if err := goleak.Find(known...); err != nil && !t.Failed() {
-					t.Error("after the harness was cleaned up:", err)
-				}
-			})
-		}
 		x.h = c.New(t)
 		x.goroutinesBefore = bubbleGoroutines()
 		defer x.end()

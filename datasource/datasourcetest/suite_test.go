@@ -2,6 +2,7 @@ package datasourcetest
 
 import (
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -13,3 +14,14 @@ func TestPushedStore(t *testing.T) { Run(t, Config{New: NewStoreHarness(Pushed),
 func TestHintedStore(t *testing.T) { Run(t, Config{New: NewStoreHarness(Hinted), Bubble: true}) }
 
 func TestPulledStore(t *testing.T) { Run(t, Config{New: NewStoreHarness(Pulled), Bubble: true}) }
+
+func TestStoreSinks(t *testing.T) {
+	for _, f := range []Flavour{Pushed, Hinted, Pulled} {
+		t.Run(f.String(), func(t *testing.T) { RunSink(t, Config{New: NewStoreHarness(f), Bubble: true}) })
+	}
+}
+
+// The suite in real time, as drivers with real I/O play it.
+func TestPushedStoreInRealTime(t *testing.T) {
+	Run(t, Config{New: NewStoreHarness(Pushed), Interval: 50 * time.Millisecond, Relist: 500 * time.Millisecond, Latency: time.Second})
+}
