@@ -110,6 +110,10 @@ func revision(data []byte) string {
 // call waits for f, but not longer than for ctx: go-redis heeds the end of ctx between attempts only, not while it
 // waits for a server that is silent. What f began then ends with the client's own time-outs.
 func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	if ctx.Err() != nil {
+		var none T
+		return none, context.Cause(ctx)
+	}
 	type result struct {
 		value T
 		err   error

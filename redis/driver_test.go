@@ -73,7 +73,7 @@ func drain(c chan struct{}) int {
 }
 
 func TestConstructorsCheckAndSendNothing(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	c := s.client(t)
 	shared, err := NewSubscriptions(c)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestReadTellsMissingEmptyAndPresentApart(t *testing.T) {
 	for _, resp2 := range []bool{false, true} {
 		for _, astray := range []bool{false, true} {
 			t.Run(fmt.Sprintf("resp2=%v,astray=%v", resp2, astray), func(t *testing.T) {
-				s := newServer(t)
+				s := newServer()
 				s.resp2 = resp2
 				src := source(t, s.client(t))
 				src.doc.astray = astray
@@ -168,7 +168,7 @@ func TestReadTellsMissingEmptyAndPresentApart(t *testing.T) {
 }
 
 func TestReadIsOneRequestWhateverTheKeyHolds(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	src := source(t, s.client(t))
 	requests := func() int { return s.count("get") + s.count("getrange") }
 	for _, step := range []func(){func() {}, func() { s.put(key, "") }, func() { s.put(key, "[]") }, func() { s.remove(key, "expired") }} {
@@ -189,7 +189,7 @@ func TestReadIsOneRequestWhateverTheKeyHolds(t *testing.T) {
 }
 
 func TestHugeValueStaysOnTheServer(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	s.put(key, strings.Repeat("x", 1<<20))
 	var seen int
 	s.answered = func(_ *peer, cmd []string) bool {
@@ -213,7 +213,7 @@ func TestHugeValueStaysOnTheServer(t *testing.T) {
 
 // faults: F019
 func TestReadErrorsSayWhich(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	s.put(key, "[]")
 	src := source(t, s.client(t))
 	for name, reply := range map[string]string{
@@ -248,7 +248,7 @@ func TestReadErrorsSayWhich(t *testing.T) {
 
 func TestReadEndsWithItsContextAndItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		c := s.client(t)
 		src := source(t, c, Timeout(2*time.Second))
 		if _, err := src.Read(t.Context()); err != nil {
@@ -275,7 +275,7 @@ func TestReadEndsWithItsContextAndItsTimeout(t *testing.T) {
 func TestHintComesOnceTheSubscriptionIsInPlaceAndForEachMessage(t *testing.T) {
 	for _, resp2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t)
+			s := newServer()
 			s.resp2 = resp2
 			src := source(t, s.client(t), Channel("rules"))
 			subscribed := false
@@ -305,7 +305,7 @@ func TestHintComesOnceTheSubscriptionIsInPlaceAndForEachMessage(t *testing.T) {
 // faults: F091 F116
 func TestWatchEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		src := source(t, s.client(t))
 		hints, ended, _ := follow(t, src)
 		<-hints
@@ -329,7 +329,7 @@ func TestWatchEndsWithItsConnection(t *testing.T) {
 // faults: F077 F089
 func TestSilentServerEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		src := source(t, s.client(t), Silence(20*time.Second))
 		hints, ended, _ := follow(t, src)
 		<-hints
@@ -351,7 +351,7 @@ func TestSilentServerEndsTheWatch(t *testing.T) {
 // faults: F077 F082
 func TestBlindSubscriptionIsRenewedOnceAReadFindsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		src := source(t, s.client(t), Silence(10*time.Second))
 		hints, ended, _ := follow(t, src)
 		<-hints
@@ -401,7 +401,7 @@ func TestBlindSubscriptionIsRenewedOnceAReadFindsAChange(t *testing.T) {
 // faults: F123 F148
 func TestHundredReconnectsLeaveOneSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		c := s.client(t)
 		shared, _ := NewSubscriptions(c)
 		src := source(t, c, Shared(shared))
@@ -437,7 +437,7 @@ func TestHundredReconnectsLeaveOneSubscription(t *testing.T) {
 // faults: F076 F143
 func TestBurstOfMessagesNeverBlocksTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		src := source(t, s.client(t))
 		hints, _, _ := follow(t, src)
 		<-hints
@@ -457,7 +457,7 @@ func TestBurstOfMessagesNeverBlocksTheConnection(t *testing.T) {
 
 func TestOneConnectionServesAThousandSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		c := s.client(t)
 		shared, _ := NewSubscriptions(c)
 		hints := make([]chan struct{}, 1000)
@@ -511,7 +511,7 @@ func TestOneConnectionServesAThousandSources(t *testing.T) {
 // faults: F097
 func TestForbiddenChannelEndsOneSourceAndNotItsSiblings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		s.fault = func(_ *peer, cmd []string) string {
 			if cmd[0] == "subscribe" && cmd[1] == "forbidden" {
 				return "-NOPERM this user has no permissions to access one of the channels used as arguments\r\n"
@@ -540,7 +540,7 @@ func TestForbiddenChannelEndsOneSourceAndNotItsSiblings(t *testing.T) {
 // A subscription that was given up and taken again must be confirmed again, or a message between is lost.
 func TestChannelTakenAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		c := s.client(t)
 		shared, _ := NewSubscriptions(c)
 		keep, _, _ := follow(t, source(t, c, Shared(shared), Channel("other")))
@@ -578,7 +578,7 @@ func TestNoteSaysWhatKeyspaceNotificationsLack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t)
+				s := newServer()
 				s.config = c.config
 				s.fault = func(_ *peer, cmd []string) string {
 					if cmd[0] == "config" {
@@ -599,7 +599,7 @@ func TestNoteSaysWhatKeyspaceNotificationsLack(t *testing.T) {
 
 func TestKeyspaceTellsOfSilentWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		s.config = "KA"
 		src := source(t, s.client(t), Keyspace())
 		hints, _, _ := follow(t, src)
@@ -618,7 +618,7 @@ func TestKeyspaceTellsOfSilentWriters(t *testing.T) {
 // faults: F160 F156 F010
 func TestWriteSetsAndPublishesTheDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		c := s.client(t)
 		src := source(t, c, Channel("rules"))
 		hints, _, _ := follow(t, src)
@@ -653,7 +653,7 @@ func TestWriteSetsAndPublishesTheDocument(t *testing.T) {
 
 // faults: F140
 func TestWriteConflicts(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	k := sink(t, s.client(t))
 	conflict := func(expected, now string) {
 		t.Helper()
@@ -692,7 +692,7 @@ func TestWriteConflicts(t *testing.T) {
 }
 
 func TestOneOfTenWritersWins(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	c := s.client(t)
 	expected := writable.Absent
 	for round := range 20 {
@@ -726,7 +726,7 @@ func TestWriteRefusedByTheServerWroteNothing(t *testing.T) {
 		"watch":   "-NOPERM this user has no permissions to run the 'watch' command\r\n",
 		"exec":    "-READONLY You can't write against a read only replica.\r\n",
 	} {
-		s := newServer(t)
+		s := newServer()
 		s.put(key, "[1]")
 		s.fault = func(_ *peer, cmd []string) string {
 			if cmd[0] == name {
@@ -745,7 +745,7 @@ func TestWriteRefusedByTheServerWroteNothing(t *testing.T) {
 			t.Errorf("%s: the key holds %q", name, v)
 		}
 	}
-	s := newServer(t)
+	s := newServer()
 	k := sink(t, s.client(t), MaxBytes(3))
 	if _, err := k.Write(t.Context(), []byte("[10]"), writable.Absent); !errors.Is(err, datasource.ErrTooLarge) || s.count("dial") != 0 {
 		t.Errorf("%v, %d connections", err, s.count("dial"))
@@ -757,7 +757,7 @@ func TestWriteRefusedByTheServerWroteNothing(t *testing.T) {
 }
 
 func TestLostAnswerIsReadBack(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	k := sink(t, s.client(t))
 	cut := func(when string, effect bool) {
 		s.set(func() {
@@ -801,7 +801,7 @@ func TestLostAnswerIsReadBack(t *testing.T) {
 
 func TestWriteGivenUpBeforeItWasSentIsNeverSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := newServer()
 		s.put(key, "[1]")
 		release := make(chan struct{})
 		k := sink(t, s.client(t), Timeout(time.Second))
@@ -830,7 +830,7 @@ func TestWriteGivenUpBeforeItWasSentIsNeverSent(t *testing.T) {
 }
 
 func TestSecretsStayOut(t *testing.T) {
-	s := newServer(t)
+	s := newServer()
 	s.fault = func(_ *peer, cmd []string) string {
 		if cmd[0] == "hello" || cmd[0] == "auth" {
 			return "-WRONGPASS invalid username-password pair or user is disabled.\r\n"

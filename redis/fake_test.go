@@ -1,21 +1,22 @@
 package redis
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// server is a small Redis in memory, reached over pipes, so that the driver runs in a synctest bubble with a server that
+// server is a small Redis in memory, reached without a network, so that the driver runs in a synctest bubble with a server that
 // fails on demand. It knows the commands that the driver sends, RESP2 and RESP3, transactions and pub/sub.
 type server struct {
 	mu     sync.Mutex
@@ -34,14 +35,19 @@ type server struct {
 	fault func(p *peer, cmd []string) string
 	// answered is called after a command took effect and before its reply is sent; false cuts the connection instead.
 	answered func(p *peer, cmd []string) bool
-	wg       sync.WaitGroup
 }
 
+// peer is the client's end of a connection and the server's state of it. A write serves at once, so that no goroutine
+// stands behind a connection.
 type peer struct {
-	s        *server
-	conn     net.Conn
-	out      chan string
-	done     chan struct{}
+	s     *server
+	ready chan struct{} // has an item while there may be something to read
+
+	// The rest belongs to s.mu.
+	in, out  []byte
+	closed   bool
+	deadline time.Time
+	timer    *time.Timer
 	resp3    bool
 	channels map[string]bool
 	watched  map[string]int
@@ -50,21 +56,17 @@ type peer struct {
 	dirty    bool
 }
 
-func newServer(t testing.TB) *server {
-	s := &server{
+func newServer() *server {
+	return &server{
 		values: map[string]string{}, writes: map[string]int{}, types: map[string]bool{},
 		peers: map[*peer]struct{}{}, counts: map[string]int{},
 	}
-	t.Cleanup(func() {
-		s.kill()
-		s.wg.Wait()
-	})
-	return s
 }
 
 // client gives a client with go-redis's own defaults, but for how often it tries again.
 func (s *server) client(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 	o := &redis.Options{
+		Addr:   "127.0.0.1:6379", // not a name: go-redis resolves it, and the resolver does not live in bubbles
 		Dialer: s.dial, MaxRetries: -1, DialerRetries: 1,
 		Username: "app", Password: "s3cret-pass",
 	}
@@ -89,13 +91,9 @@ func (s *server) dial(context.Context, string, string) (net.Conn, error) {
 	if s.down {
 		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: errRefused}
 	}
-	near, far := net.Pipe()
-	p := &peer{s: s, conn: far, out: make(chan string, 1<<12), done: make(chan struct{}), channels: map[string]bool{}, watched: map[string]int{}}
+	p := &peer{s: s, ready: make(chan struct{}, 1), channels: map[string]bool{}, watched: map[string]int{}}
 	s.peers[p] = struct{}{}
-	s.wg.Add(2)
-	go p.read()
-	go p.write()
-	return near, nil
+	return p, nil
 }
 
 // set changes the server while it runs.
@@ -110,7 +108,7 @@ func (s *server) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.peers {
-		_ = p.conn.Close()
+		p.cut()
 	}
 }
 
@@ -209,80 +207,130 @@ func (p *peer) null() string {
 }
 
 func (p *peer) send(reply string) {
-	if p.s.mute || reply == "" {
-		return
+	if !p.s.mute {
+		p.out = append(p.out, reply...)
+		p.wake()
 	}
-	p.out <- reply
 }
 
-func (p *peer) write() {
-	defer p.s.wg.Done()
+func (p *peer) wake() {
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (p *peer) cut() {
+	p.closed = true
+	delete(p.s.peers, p)
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.wake()
+}
+
+// Read implements net.Conn.
+func (p *peer) Read(b []byte) (int, error) {
 	for {
-		select {
-		case reply := <-p.out:
-			if _, err := io.WriteString(p.conn, reply); err != nil {
-				_ = p.conn.Close()
-			}
-		case <-p.done:
-			return
-		}
-	}
-}
-
-func (p *peer) read() {
-	defer p.s.wg.Done()
-	defer func() {
 		p.s.mu.Lock()
-		delete(p.s.peers, p)
+		n := copy(b, p.out)
+		p.out = p.out[n:]
+		closed, late := p.closed, !p.deadline.IsZero() && !time.Now().Before(p.deadline)
 		p.s.mu.Unlock()
-		_ = p.conn.Close()
-		close(p.done)
-	}()
-	r := bufio.NewReader(p.conn)
-	for {
-		cmd, err := parse(r)
-		if err != nil {
-			return
+		switch {
+		case n > 0:
+			return n, nil
+		case closed:
+			return 0, io.EOF
+		case late:
+			return 0, os.ErrDeadlineExceeded
 		}
-		p.s.mu.Lock()
+		<-p.ready
+	}
+}
+
+// Write implements net.Conn.
+func (p *peer) Write(b []byte) (int, error) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.closed {
+		return 0, net.ErrClosed
+	}
+	p.in = append(p.in, b...)
+	for !p.closed {
+		cmd, rest, ok := parse(p.in)
+		if !ok {
+			break
+		}
+		p.in = rest
 		reply := p.serve(cmd)
-		cut := p.s.answered != nil && !p.s.answered(p, cmd)
-		if !cut {
-			p.send(reply)
+		if p.s.answered != nil && !p.s.answered(p, cmd) {
+			p.cut()
+			break
 		}
-		p.s.mu.Unlock()
-		if cut {
-			return
-		}
+		p.send(reply)
 	}
+	return len(b), nil
 }
 
-func parse(r *bufio.Reader) ([]string, error) {
-	number := func(mark byte) (int, error) {
-		line, err := r.ReadString('\n')
-		if err != nil || line[0] != mark {
-			return 0, fmt.Errorf("%q: %w", line, err)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
+// Close implements net.Conn.
+func (p *peer) Close() error {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.cut()
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (p *peer) SetReadDeadline(t time.Time) error {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.deadline = t
+	if p.timer != nil {
+		p.timer.Stop()
 	}
-	n, err := number('*')
-	if err != nil {
-		return nil, err
+	if !t.IsZero() && !p.closed {
+		p.timer = time.AfterFunc(time.Until(t), p.wake)
 	}
-	cmd := make([]string, n)
-	for i := range cmd {
-		size, err := number('$')
-		if err != nil {
-			return nil, err
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (p *peer) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn; a write never waits.
+func (p *peer) SetWriteDeadline(time.Time) error { return nil }
+
+// LocalAddr implements net.Conn.
+func (p *peer) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr implements net.Conn.
+func (p *peer) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// parse takes one command off a buffer; ok is false if it is not whole yet.
+func parse(in []byte) (cmd []string, rest []byte, ok bool) {
+	number := func() (n int, ok bool) {
+		line, after, ok := bytes.Cut(in, []byte("\r\n"))
+		if ok {
+			n, _ = strconv.Atoi(string(line[1:]))
+			in = after
 		}
-		b := make([]byte, size+2)
-		if _, err := io.ReadFull(r, b); err != nil {
-			return nil, err
+		return n, ok
+	}
+	n, ok := number()
+	for range n {
+		size, whole := number()
+		if !whole || len(in) < size+2 {
+			return nil, nil, false
 		}
-		cmd[i] = string(b[:size])
+		cmd = append(cmd, string(in[:size]))
+		in = in[size+2:]
+	}
+	if !ok || len(cmd) == 0 {
+		return nil, nil, false
 	}
 	cmd[0] = strings.ToLower(cmd[0])
-	return cmd, nil
+	return cmd, in, true
 }
 
 func (p *peer) serve(cmd []string) string {

@@ -51,10 +51,10 @@ func (c *config) check(name string, takers maker) error {
 	return nil
 }
 
-func configure(c config, opts []Option) (config, error) {
+func configure(c config, options []Option) (config, error) {
 	c.timeout, c.maxBytes = DefaultTimeout, DefaultMaxBytes
 	var errs []error
-	for _, o := range opts {
+	for _, o := range options {
 		if o == nil {
 			errs = append(errs, errors.New("redis: nil option"))
 			continue

@@ -23,8 +23,8 @@ type Sink struct {
 var _ writable.Sink = (*Sink)(nil)
 
 // NewSink makes a sink for key, which need not exist yet. It sends nothing. The client is borrowed.
-func NewSink(client redis.UniversalClient, key string, opts ...Option) (*Sink, error) {
-	c, err := configure(config{maker: sinkMaker, channel: key}, opts)
+func NewSink(client redis.UniversalClient, key string, options ...Option) (*Sink, error) {
+	c, err := configure(config{maker: sinkMaker, channel: key}, options)
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ type Source struct {
 var _ datasource.Watcher = (*Source)(nil)
 
 // NewSource makes a source for key, which need not exist yet. It sends nothing. The client is borrowed.
-func NewSource(client redis.UniversalClient, key string, opts ...Option) (*Source, error) {
-	c, err := configure(config{maker: sourceMaker, channel: key}, opts)
+func NewSource(client redis.UniversalClient, key string, options ...Option) (*Source, error) {
+	c, err := configure(config{maker: sourceMaker, channel: key}, options)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,8 @@ type Subscriptions struct {
 }
 
 // NewSubscriptions makes the shared part of sources on one client, which is borrowed. It sends nothing. It takes Silence.
-func NewSubscriptions(client redis.UniversalClient, opts ...Option) (*Subscriptions, error) {
-	c, err := configure(config{maker: subscriptionsMaker}, opts)
+func NewSubscriptions(client redis.UniversalClient, options ...Option) (*Subscriptions, error) {
+	c, err := configure(config{maker: subscriptionsMaker}, options)
 	if err != nil {
 		return nil, err
 	}
