@@ -16,6 +16,8 @@ require (
 	go.uber.org/zap v1.27.1
 )
 
+require github.com/go-json-experiment/json v1.27.2 // indirect
+
 require (
 	dario.cat/mergo v1.0.2 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20261006220739-8c912ac31dd4 // indirect
@@ -69,6 +71,8 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
+	github.com/rulewire/rulewire v0.0.0-00010101000000-000000000000
+	github.com/rulewire/rulewire/redis v0.0.0-00010101000000-000000000000
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
@@ -94,3 +98,5 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
+
+replace github.com/rulewire/rulewire/redis => ../redis
