@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/rulewire/rulewire/tools/internal/docker"
 	"github.com/rulewire/rulewire/tools/internal/workspace"
@@ -17,6 +18,9 @@ import (
 
 // errNoTest: a run that tested nothing must not look like a run in which all went well.
 var errNoTest = errors.New("no test ran")
+
+// endTime is how long go test may take to end when it is interrupted.
+const endTime = 30 * time.Second
 
 // counts are of top-level tests, examples and fuzz seeds.
 type counts struct{ passed, failed, skipped int }
@@ -49,6 +53,9 @@ func test(ctx context.Context, c *checker) error {
 	cmd := exec.CommandContext(ctx, "go", append(args, "work")...)
 	cmd.Dir = c.root
 	cmd.Stderr = os.Stderr
+	// Ended from outside, the tests get the time to remove their containers.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = endTime
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
