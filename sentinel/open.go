@@ -7,6 +7,7 @@ import (
 
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // Rules are the rules that Open keeps in step with their sources. All methods are safe for concurrent use; those that
@@ -15,6 +16,8 @@ type Rules struct {
 	group   datasource.Group
 	members []member
 	cores   *cores
+	// writables has the writing side of each member.
+	writables writable.Registry
 
 	flow      *kindState[rule.Flow]
 	degrade   *kindState[rule.Degrade]
