@@ -426,35 +426,41 @@ func (s *Server) AddNamespace(ctx context.Context, id string) error {
 }
 
 // AddUser makes a user who may do action, "r" or "rw", with the documents of a namespace, and nothing where it is "".
-// The server lets such a user in some seconds later.
+// Unless the server has the property nacos.core.auth.caching.enabled=false, it lets such a user in some seconds later.
 func (s *Server) AddUser(ctx context.Context, name, password, namespace, action string) error {
-	type step struct {
-		v1, v3 string
-		form   url.Values
+	err := s.users(ctx, http.MethodPost, "user", url.Values{"username": {name}, "password": {password}})
+	if err == nil && action != "" {
+		err = s.users(ctx, http.MethodPost, "role", url.Values{"username": {name}, "role": {name}})
 	}
-	steps := []step{{"/v1/auth/users", "/v3/auth/user", url.Values{"username": {name}, "password": {password}}}}
-	if action != "" {
-		steps = append(steps,
-			step{"/v1/auth/roles", "/v3/auth/role", url.Values{"username": {name}, "role": {name}}},
-			step{"/v1/auth/permissions", "/v3/auth/permission", url.Values{"role": {name}, "resource": {namespace + ":*:*"}, "action": {action}}})
+	if err == nil && action != "" {
+		err = s.Allow(ctx, name, namespace, action)
 	}
-	for _, st := range steps {
-		status, _, err := s.call(ctx, http.MethodPost, st.v1, st.v3, st.form)
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("nacos: %s: status %d", st.v1, status)
-		}
-		if err != nil {
-			return err
-		}
+	return err
+}
+
+// Allow gives a user that AddUser made with an action the right to another one; Forbid takes one away.
+func (s *Server) Allow(ctx context.Context, name, namespace, action string) error {
+	return s.users(ctx, http.MethodPost, "permission", permission(name, namespace, action))
+}
+
+// Forbid takes a right away.
+func (s *Server) Forbid(ctx context.Context, name, namespace, action string) error {
+	return s.users(ctx, http.MethodDelete, "permission", permission(name, namespace, action))
+}
+
+func permission(name, namespace, action string) url.Values {
+	return url.Values{"role": {name}, "resource": {namespace + ":*:*"}, "action": {action}}
+}
+
+func (s *Server) users(ctx context.Context, method, what string, form url.Values) error {
+	status, _, err := s.call(ctx, method, "/v1/auth/"+what+"s", "/v3/auth/"+what, form)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("nacos: %s %s: status %d", method, what, status)
 	}
-	return nil
+	return err
 }
 
 // SetPassword gives a user another password.
 func (s *Server) SetPassword(ctx context.Context, name, password string) error {
-	status, _, err := s.call(ctx, http.MethodPut, "/v1/auth/users", "/v3/auth/user", url.Values{"username": {name}, "newPassword": {password}})
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("nacos: password: status %d", status)
-	}
-	return err
+	return s.users(ctx, http.MethodPut, "user", url.Values{"username": {name}, "newPassword": {password}})
 }
