@@ -58,9 +58,10 @@ func NewSink(client config_client.IConfigClient, dataID, group string, options .
 // Write stores data if the checksum of the document is expected, writable.Absent meaning that there must be none, and
 // returns when the server serves it. The server compares in its database, in one statement.
 //
-// It compares nothing where there is no document: whatever is expected, the write then creates it, and of several that
-// do so at once one wins. So Write looks whether the document is there, and refuses to create one that was expected to
-// exist; a deletion in the milliseconds between is undone by the write.
+// It compares nothing where there is no document: whatever is expected, the write then creates it, and a server with its
+// embedded database says yes to each of several that do so at once. So Write looks whether the document is there, refuses
+// to create one that was expected to exist, and counts as the creator whose text is served afterwards. A deletion in the
+// milliseconds between the look and the write is undone by the write.
 //
 // A write whose answer got lost is looked for; see datasource.ErrUnknownOutcome.
 func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasource.Document, error) {
@@ -100,7 +101,7 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 	var refusal *ServerError
 	switch {
 	case err == nil:
-		return s.served(ctx, c, written, before)
+		return s.served(caller, ctx, c, written, before)
 	case errors.Is(err, datasource.ErrTooLarge), errors.Is(err, ErrDenied):
 		return s.fail(before.Revision, err)
 	case errors.As(err, &refusal):
@@ -133,16 +134,24 @@ func (s *Sink) additions() map[string]string {
 }
 
 // served waits until the server serves what it accepted, or what somebody wrote after it.
-func (s *Sink) served(ctx context.Context, c *conn, written, before datasource.Document) (datasource.Document, error) {
+func (s *Sink) served(caller, ctx context.Context, c *conn, written, before datasource.Document) (datasource.Document, error) {
+	created := before.Presence == datasource.Missing
 	for wait := firstLook; ; wait = min(2*wait, nextLook) {
 		now, err := s.query(ctx, c)
 		switch {
-		case err == nil && now.Presence == datasource.Present && (now.Revision == written.Revision || now.Revision != before.Revision):
+		case err == nil && now.Revision == written.Revision:
 			return written, nil
-		case err != nil && !c.over() && ctx.Err() == nil && !errors.Is(err, errServer) && !errors.Is(err, datasource.ErrTooLarge):
+		case err == nil && created && now.Presence == datasource.Present:
+			// With its embedded database a server says yes to everybody who creates a document at the same time, and keeps
+			// the first one's. What it serves tells who that was.
+			return s.conflict(now, writable.Absent)
+		case err == nil && now.Presence == datasource.Present && now.Revision != before.Revision:
+			return written, nil // it was in force before what came after it
+		case err == nil, errors.Is(err, errServer) && !c.over():
+		case created:
+			return s.lookBack(caller, written, writable.Absent, err)
+		case c.over(), ctx.Err() == nil:
 			return written, nil // the write was accepted; that it can't be looked at now does not undo it
-		case c.over():
-			return written, nil
 		}
 		if pause(ctx, wait) != nil {
 			return s.fail(written.Revision, fmt.Errorf("%w: %w", datasource.ErrUnknownOutcome, errNotServed))

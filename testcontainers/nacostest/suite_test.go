@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nacos-group/nacos-sdk-go/v2/clients/config_client"
 	"github.com/nacos-group/nacos-sdk-go/v2/clients/nacos_client"
@@ -99,8 +100,11 @@ func (h *harness) Secrets() []string            { return []string{password} }
 func (h *harness) Limit() int                   { return nacos.DefaultMaxBytes }
 
 func (h *harness) Put(data []byte) error {
-	if len(strings.TrimSpace(string(data))) == 0 {
+	switch {
+	case len(strings.TrimSpace(string(data))) == 0:
 		return fmt.Errorf("%w: Nacos refuses an empty document", datasourcetest.ErrUnplayable)
+	case !utf8.Valid(data):
+		return fmt.Errorf("%w: Nacos holds text", datasourcetest.ErrUnplayable)
 	}
 	return h.s.Put(h.ctx(), h.at, data)
 }
