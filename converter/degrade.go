@@ -103,7 +103,7 @@ func degradeFields() []field[degradeWire] {
 	return append(entity(func(r *r) *string { return &r.ID }),
 		same(req("resource"), text(func(r *r) *string { return &r.Resource })),
 		both(own("limitApp", `"default"`), opt("limitApp", `"default"`), origin(func(r *r) *string { return &r.LimitApp })),
-		both(own("grade", "0"), own("strategy", "0"), typed(func(r *r) *rule.DegradeGrade { return &r.Grade },
+		both(own("grade", "0"), own("strategy", "0"), typed(func(r *r) *int32 { return (*int32)(&r.Grade) },
 			choice{0, "slow requests"}, choice{1, "error ratio"}, choice{2, "error count"})),
 		java(req("count"), double(func(r *r) *float64 { return &r.Count })),
 		golang(opt("maxAllowedRtMs", "").exact(0), limit),

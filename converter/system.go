@@ -84,10 +84,10 @@ var systemCodecs = build(func(dialect DialectName) codec[rule.System] {
 			add(metricQPS, r.QPS)
 			add(metricCPU, r.HighestCPUUsage)
 			if len(all) == 0 {
-				w.fail(rule.ErrUnsupported, "the golang dialect has no system rule without a limit")
+				w.fail("", rule.ErrUnsupported, "the golang dialect has no system rule without a limit")
 			}
 			if most := int64(1) << 53; r.AvgRT > most || r.MaxThread > most {
-				w.failAt("triggerCount", rule.ErrUnsupported, "a limit above 2^53 is no exact double")
+				w.fail("triggerCount", rule.ErrUnsupported, "a limit above 2^53 is no exact double")
 			}
 			return all
 		},

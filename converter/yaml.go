@@ -200,8 +200,8 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 }
 
 func isJSONNumber(s string) bool {
-	v := jsontext.Value(s)
-	return s != "" && isNumber(s[0]) && v.IsValid()
+	// IsValid allows blanks around a value.
+	return s != "" && isNumber(s[0]) && s[len(s)-1] > ' ' && jsontext.Value(s).IsValid()
 }
 
 // toYAML writes JSON text that encode made as YAML in block style; what rules keep in Extra stays in flow style.

@@ -97,6 +97,11 @@ func TestInvalidFlowAccepted(t *testing.T) {
 	f(func(r *Flow) {
 		r.ClusterMode = true
 		r.ClusterConfig = cluster()
+		r.ClusterConfig.FlowID, r.ClusterConfig.FallbackToLocalWhenFail = nil, true
+	})
+	f(func(r *Flow) {
+		r.ClusterMode = true
+		r.ClusterConfig = cluster()
 		r.ClusterConfig.WindowIntervalMs = 1001
 		r.ClusterConfig.Strategy = 1
 	}, "clusterConfig/windowIntervalMs", "clusterConfig/strategy")

@@ -325,7 +325,7 @@ var mistakes = []mistake{
 	})},
 	{name: "busy polling", caught: "Idle/Present", source: func(_ *StoreHarness, w *wrapped) {
 		w.watch = func(ctx context.Context, last datasource.Document, deliver func(datasource.Document)) error {
-			for wait(ctx, 10*time.Millisecond) == nil {
+			for wait(ctx, 100*time.Millisecond) == nil {
 				doc, err := w.read(ctx)
 				if err != nil {
 					return err
@@ -341,7 +341,7 @@ var mistakes = []mistake{
 	{name: "missing is asked for again at once", caught: "Idle/Missing", source: func(_ *StoreHarness, w *wrapped) {
 		good := w.watch
 		w.watch = func(ctx context.Context, last datasource.Document, deliver func(datasource.Document)) error {
-			for last.Presence == datasource.Missing && wait(ctx, 10*time.Millisecond) == nil {
+			for last.Presence == datasource.Missing && wait(ctx, 100*time.Millisecond) == nil {
 				doc, err := w.read(ctx)
 				if err != nil {
 					return err

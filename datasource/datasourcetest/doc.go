@@ -20,6 +20,9 @@
 // the driver's client only. Cases play one after the other, but for the scenes of Idle and ErrorStorm in real time, which
 // spend their time waiting for nothing to happen, and do so at once: harnesses must not disturb each other.
 //
+// A driver that spins without ever waiting stops the clock of its bubble: such a case ends by -timeout, whose report names
+// the case and shows the loop.
+//
 // [Store] is the reference. It has revisions, compare-and-set writes, watches, compaction and restore, and [Faults] that
 // stand between it and its clients. Its three flavours of source push documents, hint, or are pulled. It works in
 // testing/synctest bubbles, where a case that takes ten minutes takes none, and in real time. Users may test their own

@@ -75,7 +75,6 @@ func sinkID(x *play) {
 	}
 }
 
-// faults: F157
 func sinkCreate(x *play) {
 	s := x.sink()
 	x.write(s, v1, writable.Absent)
@@ -224,7 +223,7 @@ func (x *play) race(n, round int, expected string) (winner []byte, won int) {
 
 // Of several writers over one revision exactly one wins, in every round.
 //
-// faults: F139 F140
+// faults: F140
 func sinkWriters(x *play) {
 	s := x.sink()
 	now := x.write(s, v1, writable.Absent)
@@ -347,10 +346,10 @@ func (x *play) writesAgain(s writable.Sink, data ...[]byte) {
 	x.wantDocument("at the end", x.read(s), data[len(data)-1])
 }
 
-// faults: F154
+// faults: F156
 func sinkBroken(x *play) { refusesWrites(x, need[Breaker](x).Break) }
 
-// faults: F154
+// faults: F156
 func sinkDenied(x *play) { refusesWrites(x, need[Denier](x).Deny) }
 
 func sinkStalled(x *play) { refusesWrites(x, need[Staller](x).Stall) }
