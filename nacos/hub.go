@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// linger is how long a connection outlives its last use, so that a read and the watch that follows it share one.
-	linger = 100 * time.Millisecond
 	// dialTimeout bounds the making of a connection to one server.
 	dialTimeout = 3 * time.Second
 	// dialPause lies between two attempts after one that failed, however many documents ask.
@@ -32,7 +30,6 @@ type hub struct {
 	mu       sync.Mutex
 	conn     *conn
 	users    int // of conn
-	lingers  *time.Timer
 	dialling *dialling
 	failed   error
 	failedAt time.Time
@@ -44,7 +41,9 @@ type hub struct {
 
 // dialling is one attempt to connect, for all who wait for it.
 type dialling struct {
-	done    chan struct{}
+	done chan struct{}
+	// conn or err is there when done is closed. The connection counts those as its users who waited for it.
+	conn    *conn
 	err     error
 	waiters int
 	cancel  context.CancelFunc
@@ -93,49 +92,50 @@ func hubOf(client config_client.IConfigClient, provider security.RamCredentialPr
 	return h, nil
 }
 
-// acquire gives the connection, made first if there is none. release must be called once.
+// acquire gives the connection, made first if there is none. release must be called once: the last one closes it, so
+// that nothing is left behind a readable that was closed.
 func (h *hub) acquire(ctx context.Context) (c *conn, release func(), err error) {
-	for {
-		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
-		}
-		h.mu.Lock()
-		if c := h.conn; c != nil {
-			h.users++
-			if h.lingers != nil {
-				h.lingers.Stop()
-				h.lingers = nil
-			}
-			h.mu.Unlock()
-			return c, sync.OnceFunc(func() { h.release(c) }), nil
-		}
-		if h.failed != nil && time.Since(h.failedAt) < dialPause {
-			defer h.mu.Unlock()
-			return nil, nil, h.failed
-		}
-		d := h.dialling
-		if d == nil {
-			d = h.dial()
-		}
-		d.waiters++
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	h.mu.Lock()
+	if c := h.conn; c != nil {
+		h.users++
 		h.mu.Unlock()
+		return c, h.releaser(c), nil
+	}
+	if h.failed != nil && time.Since(h.failedAt) < dialPause {
+		defer h.mu.Unlock()
+		return nil, nil, h.failed
+	}
+	d := h.dialling
+	if d == nil {
+		d = h.dial()
+	}
+	d.waiters++
+	h.mu.Unlock()
 
-		select {
-		case <-d.done:
-			if d.err != nil {
-				return nil, nil, d.err
-			}
-		case <-ctx.Done():
-			h.mu.Lock()
-			if d.waiters--; d.waiters == 0 {
-				d.cancel()
-				if h.dialling == d {
-					h.dialling = nil
-				}
-			}
-			h.mu.Unlock()
-			return nil, nil, context.Cause(ctx)
+	select {
+	case <-d.done:
+		if d.err != nil {
+			return nil, nil, d.err
 		}
+		return d.conn, h.releaser(d.conn), nil
+	case <-ctx.Done():
+		h.mu.Lock()
+		d.waiters--
+		late := d.conn
+		if d.waiters == 0 && late == nil {
+			d.cancel()
+			if h.dialling == d {
+				h.dialling = nil
+			}
+		}
+		h.mu.Unlock()
+		if late != nil {
+			h.release(late)
+		}
+		return nil, nil, context.Cause(ctx)
 	}
 }
 
@@ -151,7 +151,6 @@ func (h *hub) dial() *dialling {
 		defer cancel()
 		c, err := h.attempt(ctx, prefer, at)
 		h.mu.Lock()
-		defer h.mu.Unlock()
 		mine := h.dialling == d
 		if mine {
 			h.dialling = nil
@@ -159,17 +158,18 @@ func (h *hub) dial() *dialling {
 		if err == nil && c.over() {
 			err = c.err
 		}
-		d.err = err
-		close(d.done)
 		switch {
 		case err != nil && mine:
 			h.failed, h.failedAt = err, time.Now()
-		case err != nil:
-		case !mine:
-			go c.end(errUnder, nil) // everybody left meanwhile
-		default:
-			h.failed, h.conn, h.users = nil, c, 0
-			h.leave(c)
+		case err == nil && mine:
+			h.failed, h.conn, h.users = nil, c, d.waiters
+			d.conn = c
+		}
+		d.err = err
+		close(d.done)
+		h.mu.Unlock()
+		if c != nil && d.conn == nil {
+			c.end(errUnder, nil) // everybody left meanwhile
 		}
 	}()
 	return d
@@ -204,32 +204,21 @@ func (h *hub) attempt(ctx context.Context, prefer string, at int) (*conn, error)
 	return nil, errors.Join(errs...)
 }
 
+func (h *hub) releaser(c *conn) func() { return sync.OnceFunc(func() { h.release(c) }) }
+
 func (h *hub) release(c *conn) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.conn != c {
-		return
-	}
-	if h.users--; h.users == 0 {
-		h.leave(c)
-	}
-}
-
-// leave closes the connection in a while, if nobody comes. The lock is held.
-func (h *hub) leave(c *conn) {
-	var t *time.Timer
-	t = time.AfterFunc(linger, func() {
-		h.mu.Lock()
-		unused := h.conn == c && h.lingers == t
-		if unused {
-			h.conn, h.lingers = nil, nil
+	unused := false
+	if h.conn == c {
+		h.users--
+		if unused = h.users == 0; unused {
+			h.conn = nil
 		}
-		h.mu.Unlock()
-		if unused {
-			c.end(errUnder, nil)
-		}
-	})
-	h.lingers = t
+	}
+	h.mu.Unlock()
+	if unused {
+		c.end(errUnder, nil)
+	}
 }
 
 // ended is told by a connection that it is given up.
