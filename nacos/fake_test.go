@@ -45,6 +45,7 @@ type server struct {
 	tokens   map[string]bool
 	logins   int
 	password string
+	headers  map[string]map[string]string // of the last request, by type
 
 	auth     bool // requests need a token
 	denied   bool // nobody may anything
@@ -73,7 +74,7 @@ func newServer(t testing.TB) *server {
 	s := &server{
 		grpc: grpc.NewServer(grpc.MaxRecvMsgSize(sendLimit), grpc.MaxSendMsgSize(1<<30)),
 		rpc:  newPipes(), web: newPipes(), docs: map[place]string{}, peers: map[string]*remote{}, requests: map[string]int{},
-		tokens: map[string]bool{}, password: pass,
+		tokens: map[string]bool{}, password: pass, headers: map[string]map[string]string{},
 	}
 	pb.RegisterRequestServer(s.grpc, s)
 	pb.RegisterBiRequestStreamServer(s.grpc, s)
@@ -96,7 +97,15 @@ func newServer(t testing.TB) *server {
 type client struct {
 	config_client.IConfigClient
 	nacos_client.NacosClient
-	s *server
+	s         *server
+	noServers bool
+}
+
+func (c *client) GetServerConfig() ([]constant.ServerConfig, error) {
+	if c.noServers {
+		return nil, nil
+	}
+	return c.NacosClient.GetServerConfig()
 }
 
 func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -268,6 +277,7 @@ func (s *server) Request(ctx context.Context, p *pb.Payload) (*pb.Payload, error
 	}
 	s.mu.Lock()
 	s.requests[kind]++
+	s.headers[kind] = p.GetMetadata().GetHeaders()
 	s.mu.Unlock()
 	if err := s.wait(ctx); err != nil {
 		return nil, err
@@ -402,6 +412,10 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.URL.Path == "/nacos/serverlist" {
+		_, _ = io.WriteString(w, "# one a line\n127.0.0.1:8848\n\n")
+		return
+	}
 	s.logins++
 	switch {
 	case r.URL.Path != "/nacos/v1/auth/users/login":
