@@ -48,8 +48,8 @@ func sink(t testing.TB, c *client, dataID string, options ...Option) *Sink {
 	return s
 }
 
-// pass lets d go by, in the time of the bubble, and what has begun then come to rest.
-func pass(d time.Duration) {
+// wait lets d go by, in the time of the bubble, and what has begun then come to rest.
+func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -123,7 +123,7 @@ func TestLostNotifications(t *testing.T) {
 					prompt++
 				}
 			}
-			pass(DefaultCompare)
+			wait(DefaultCompare)
 			for i, f := range fs {
 				if last, at := f.now(); last != n || at.Sub(written) > DefaultCompare {
 					t.Errorf("d%d is at %d after %v, want %d", i, last, at.Sub(written), n)
@@ -158,7 +158,7 @@ func TestManyDocumentsShareOneConnection(t *testing.T) {
 			t.Errorf("%d connections for 200 documents", dials)
 		}
 		before := s.count(typeListen, typeQuery)
-		pass(10 * time.Minute)
+		wait(10 * time.Minute)
 		if n := s.count(typeListen, typeQuery) - before; n > 61 {
 			t.Errorf("%d requests in ten idle minutes", n)
 		}
@@ -193,13 +193,13 @@ func TestStartingServerIsNoMissingDocument(t *testing.T) {
 		if doc, err := src.Read(t.Context()); err == nil {
 			t.Errorf("a read of a server that is starting says %v", doc.Presence)
 		}
-		pass(time.Minute)
+		wait(time.Minute)
 		if last, _ := f.now(); last != 1 {
 			t.Errorf("the rules went: %d", last)
 		}
 		s.set(func() { s.starting = false })
 		s.put(at("d"), numbered(2))
-		pass(time.Minute)
+		wait(time.Minute)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d", last)
 		}
@@ -224,12 +224,12 @@ func TestDeletedAndWrittenAgainWhileAListenerRuns(t *testing.T) {
 		s.put(at("d"), numbered(4))
 		synctest.Wait()
 		close(hold)
-		pass(time.Second)
+		wait(time.Second)
 		if last, _ := f.now(); last != 4 {
 			t.Errorf("at %d, want 4", last)
 		}
 		s.remove(at("d"))
-		pass(2 * time.Second)
+		wait(2 * time.Second)
 		if last, _ := f.now(); last != -1 {
 			t.Errorf("at %d after the deletion", last)
 		}
@@ -246,11 +246,11 @@ func TestRefusedTokenIsRenewed(t *testing.T) {
 		s.put(at("d"), numbered(1))
 		src := source(t, s.client(t, withUser), "d")
 		f := follow(t, src)
-		pass(time.Minute)
+		wait(time.Minute)
 		logins := s.logins
 		s.set(func() { clear(s.tokens) })
 		s.put(at("d"), numbered(2))
-		pass(time.Second)
+		wait(time.Second)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d: %v", last, f.Status().LastError)
 		}
@@ -276,7 +276,7 @@ func TestDeniedIsTypedAndCostsFewLogins(t *testing.T) {
 		}
 		logins := s.logins
 		s.put(at("d"), numbered(2))
-		pass(10 * time.Minute)
+		wait(10 * time.Minute)
 		st := f.Status()
 		if !errors.Is(st.LastError, ErrDenied) || st.State != datasource.StateDegraded || strings.Contains(st.LastError.Error(), pass) {
 			t.Errorf("%s: %v", st.State, st.LastError)
@@ -285,7 +285,7 @@ func TestDeniedIsTypedAndCostsFewLogins(t *testing.T) {
 			t.Errorf("%d logins in ten minutes", n)
 		}
 		s.set(func() { s.denied = false })
-		pass(time.Minute)
+		wait(time.Minute)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d: %v", last, f.Status().LastError)
 		}
@@ -354,12 +354,12 @@ func TestAnswersThatAreNone(t *testing.T) {
 				f := follow(t, source(t, s.client(t), "d"), datasource.OnMissing(datasource.Clear))
 				s.set(func() { spoil(s) })
 				s.put(at("d"), numbered(2))
-				pass(time.Minute)
+				wait(time.Minute)
 				if last, _ := f.now(); last != 1 || f.Status().LastError == nil {
 					t.Errorf("at %d: %v", last, f.Status().LastError)
 				}
 				s.heal()
-				pass(time.Minute)
+				wait(time.Minute)
 				if last, _ := f.now(); last != 2 {
 					t.Errorf("at %d after it: %v", last, f.Status().LastError)
 				}
@@ -498,9 +498,9 @@ func TestLargeDocumentIsReadOnce(t *testing.T) {
 		f := follow(t, src)
 		for _, size := range []int{2000, 1 << 20} {
 			s.put(at("d"), strings.Repeat("x", size))
-			pass(time.Minute)
+			wait(time.Minute)
 			before := s.count(typeQuery)
-			pass(10 * time.Minute)
+			wait(10 * time.Minute)
 			if n := s.count(typeQuery) - before; n > 65 {
 				t.Errorf("%d bytes: %d reads in ten minutes", size, n)
 			}
@@ -509,7 +509,7 @@ func TestLargeDocumentIsReadOnce(t *testing.T) {
 			}
 		}
 		s.put(at("d"), numbered(2))
-		pass(time.Second)
+		wait(time.Second)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d", last)
 		}
@@ -525,7 +525,7 @@ func TestWhatTheServerAsks(t *testing.T) {
 		s.unknown = 3
 		s.put(at("d"), numbered(1))
 		f := follow(t, source(t, s.client(t), "d"))
-		pass(time.Second)
+		wait(time.Second)
 		s.all(typeDetection, pushed{RequestID: "1"})
 		s.all(typeSetupAck, pushed{RequestID: "2"})
 		s.all("SomethingNewRequest", pushed{RequestID: "3"})
@@ -539,7 +539,7 @@ func TestWhatTheServerAsks(t *testing.T) {
 		s.mu.Unlock()
 		dials := s.rpc.connects()
 		s.all(typeReset, pushed{RequestID: "4", ServerIP: "127.0.0.1", ServerPort: "8848"})
-		pass(2 * time.Second)
+		wait(2 * time.Second)
 		if n := s.rpc.connects(); n == dials || n > dials+3 {
 			t.Errorf("%d connections after the reset", n-dials)
 		}
@@ -559,15 +559,15 @@ func TestSilentConnectionIsGivenUp(t *testing.T) {
 		s := newServer(t)
 		s.put(at("d"), numbered(1))
 		f := follow(t, source(t, s.client(t), "d"))
-		pass(time.Second)
+		wait(time.Second)
 		s.hang()
 		s.put(at("d"), numbered(2))
-		pass(beat + beatTimeout + time.Second)
+		wait(beat + beatTimeout + time.Second)
 		if f.Status().Counts.Reconnects == 0 {
 			t.Error("the watch goes on")
 		}
 		s.heal()
-		pass(15 * time.Second)
+		wait(15 * time.Second)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d: %v", last, f.Status().LastError)
 		}
@@ -586,12 +586,12 @@ func TestListeningThatIsRefused(t *testing.T) {
 		}
 		s.put(at("d"), numbered(1))
 		f := follow(t, source(t, s.client(t), "d"))
-		pass(5 * time.Second)
+		wait(5 * time.Second)
 		if st := f.Status(); !errors.Is(st.LastError, ErrDenied) || st.Cause != datasource.CauseWatch {
 			t.Errorf("%s: %v", st.Cause, st.LastError)
 		}
 		s.put(at("d"), numbered(2))
-		pass(2 * time.Minute)
+		wait(2 * time.Minute)
 		if last, _ := f.now(); last != 2 {
 			t.Errorf("at %d", last)
 		}
@@ -606,7 +606,7 @@ func TestAccessKeys(t *testing.T) {
 		const secret = "t0p-secret"
 		c := s.client(t, func(c *constant.ClientConfig) { c.AccessKey, c.SecretKey, c.AppKey = "my-key", secret, "app-key" })
 		f := follow(t, source(t, c, "d"))
-		pass(time.Second)
+		wait(time.Second)
 		for _, kind := range []string{typeQuery, typeListen} {
 			h := s.headers[kind]
 			if h["Spas-AccessKey"] != "my-key" || h["Spas-Signature"] == "" || h["Timestamp"] == "" || h["Client-AppName"] != "orders" {
