@@ -25,7 +25,16 @@ import (
 	"github.com/rulewire/rulewire/writable"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The client of the example is the user's, and lives as long as the process. What it runs: its logger's file rotation,
+	// its login and its listening. Nothing else of the SDK may run.
+	const sdk = "github.com/nacos-group/nacos-sdk-go/v2/"
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"),
+		goleak.IgnoreTopFunction(sdk+"common/security.(*SecurityProxy).AutoRefresh.func1"),
+		goleak.IgnoreTopFunction(sdk+"common/security.(*NacosAuthClient).AutoRefresh.func1"),
+		goleak.IgnoreTopFunction(sdk+"clients/config_client.(*ConfigClient).startInternal.func1"))
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()
