@@ -3,12 +3,9 @@ package nacostest_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -52,7 +49,7 @@ func inForce(t testing.TB, b *board, n int, within time.Duration) {
 	}
 }
 
-// noFaster keeps backoffs short, so that a test measures the driver.
+// quick keeps backoffs short, so that a test measures the driver.
 func quick() datasource.Option { return datasource.Backoff(50*time.Millisecond, 500*time.Millisecond) }
 
 // Two hundred documents of one client, over one connection; the last of several quick changes of each is in force, and
@@ -373,5 +370,3 @@ func TestClientOfTheSDK(t *testing.T) {
 		t.Errorf("%d files in the client's cache", len(entries))
 	}
 }
-
-var _ = []any{fmt.Sprint, net.Dial, strconv.Itoa}

@@ -53,6 +53,8 @@ const (
 	grpcPort = 9848
 	// defaultUser is the one that a new server knows.
 	defaultUser = "nacos"
+	// patience is how long a server may take to start: eight seconds on an idle machine, much more on a busy one.
+	patience = 3 * time.Minute
 	// serveTimeout is how long the server may take until it serves what was written.
 	serveTimeout = 10 * time.Second
 )
@@ -164,7 +166,7 @@ func Run(t testing.TB, options ...Option) *Server {
 			s.Node = n
 			return s.ready(ctx)
 		},
-		Down: s.http.CloseIdleConnections,
+		Patience: patience, Down: s.http.CloseIdleConnections,
 	})
 	return s
 }

@@ -36,6 +36,18 @@ func buildNacos(ctx context.Context, t *tree) error {
 		"dependency:copy-dependencies", "-DoutputDirectory="+jars, "-DexcludeArtifactIds="+unusedJars)); err != nil {
 		return err
 	}
+	derby, err := filepath.Glob(filepath.Join(jars, "derby-*.jar"))
+	if err != nil || len(derby) != 1 {
+		return fmt.Errorf("%d jars of derby: %w", len(derby), errors.Join(err, fs.ErrNotExist))
+	}
+	data := t.path("/data/nacos/data")
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	if _, err := command(exec.CommandContext(ctx, "java", "-Dderby.stream.error.file="+filepath.Join(t.scratch, "derby.log"),
+		"-cp", derby[0], filepath.Join(project, "Database.java"), filepath.Join(data, "derby-data"))); err != nil {
+		return err
+	}
 	runtime := t.path("/opt/java")
 	if _, err := command(exec.CommandContext(ctx, "jlink", "--output", runtime, "--strip-debug", "--no-man-pages", "--no-header-files",
 		"--add-modules", "java.se,jdk.unsupported,jdk.crypto.ec,jdk.zipfs,jdk.management,jdk.naming.dns,jdk.localedata,jdk.charsets")); err != nil {
