@@ -351,7 +351,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"no JSON":              query(&pb.Payload{Metadata: &pb.Metadata{Type: typeQueryAnswer}}, nil),
 		"error as a yes":       made(typeError, yes),
 		"torn":                 made(typeQueryAnswer, queryAnswer{answer: yes, Content: `[{"resour`, MD5: sum([]byte(numbered(1)))}),
-		"being modified":       made(typeQueryAnswer, queryAnswer{answer: no(400, "requested file is being modified")}),
+		"being modified":       made(typeQueryAnswer, queryAnswer{answer: no(codeBusy, "requested file is being modified, please try later.")}),
 		"code 300, other type": made(typeError, no(codeNotFound, "server is starting")),
 		"gateway":              query(nil, status.Error(codes.Unknown, "unexpected HTTP status code received from server: 200 (OK); malformed header: content-type text/html")),
 		"limit":                query(nil, status.Error(codes.ResourceExhausted, "too many requests")),
@@ -375,6 +375,26 @@ func TestAnswersThatAreNone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The server asks to come again in a moment, while it takes a new text over: the read does, and succeeds.
+func TestDocumentThatIsBeingModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.put(at("d"), numbered(1))
+		busy := 3
+		s.answered = func(kind string, _ place) (*pb.Payload, error) {
+			if kind != typeQuery || busy == 0 {
+				return nil, nil
+			}
+			busy--
+			return reply(typeQueryAnswer, queryAnswer{answer: no(codeBusy, "requested file is being modified, please try later.")})
+		}
+		doc, err := source(t, s.client(t), "d").Read(t.Context())
+		if err != nil || string(doc.Data) != numbered(1) {
+			t.Errorf("%s, %v", doc.Data, err)
+		}
+	})
 }
 
 // Unless the user says otherwise, no write goes to a server that would overwrite whatever is there.

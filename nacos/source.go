@@ -15,6 +15,13 @@ import (
 	"github.com/rulewire/rulewire/datasource"
 )
 
+const (
+	// busyPause is the first pause before a server that is taking a new text over is asked again, at most busyTries times;
+	// pauses double.
+	busyPause = 10 * time.Millisecond
+	busyTries = 4
+)
+
 // publicNamespace is the name of the public namespace where people read it; its id is empty.
 const publicNamespace = "public"
 
@@ -145,8 +152,16 @@ func (d *document) get(ctx context.Context) (datasource.Document, error) {
 
 func (d *document) query(ctx context.Context, c *conn) (datasource.Document, error) {
 	var reply queryAnswer
-	err := c.call(ctx, d.key, typeQuery, d.request(c), typeQueryAnswer, &reply,
-		grpc.MaxCallRecvMsgSize(escaped*d.settings.maxBytes+envelopeRoom))
+	var err error
+	for wait, again := busyPause, 0; ; wait, again = 2*wait, again+1 {
+		reply = queryAnswer{}
+		err = c.call(ctx, d.key, typeQuery, d.request(c), typeQueryAnswer, &reply,
+			grpc.MaxCallRecvMsgSize(escaped*d.settings.maxBytes+envelopeRoom))
+		// While the server's cache takes a new text over, which is a matter of milliseconds, it asks to come again.
+		if !isRefusal(err) || reply.ErrorCode != codeBusy || again == busyTries || pause(ctx, wait) != nil {
+			break
+		}
+	}
 	missing := false
 	switch {
 	case reply.ErrorCode == codeNotFound && isRefusal(err):

@@ -37,6 +37,7 @@ const (
 	// codeNotFound is the code of a query whose document does not exist. In an ErrorResponse the same number says that
 	// the server is starting, which is no statement about documents.
 	codeNotFound     = 300
+	codeBusy         = 400
 	codeUnregistered = constant.UN_REGISTER
 	codeUnauthorized = 401
 	codeForbidden    = 403
