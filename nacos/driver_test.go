@@ -494,6 +494,29 @@ func TestRefusalIsNoConflict(t *testing.T) {
 	})
 }
 
+// The server refused in its database and serves the old text for longer than the sink looks: still a conflict.
+func TestConflictThatTheServerDoesNotServeYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.put(at("d"), numbered(1))
+		k := sink(t, s.client(t), "d")
+		doc, err := k.Write(t.Context(), []byte(numbered(2)), sum([]byte(numbered(1))))
+		must(t, err)
+		s.put(at("d"), numbered(3))
+		s.set(func() {
+			s.answered = func(kind string, k place) (*pb.Payload, error) {
+				if kind != typeQuery {
+					return nil, nil
+				}
+				return reply(typeQueryAnswer, queryAnswer{answer: yes, Content: numbered(2), MD5: doc.Revision})
+			}
+		})
+		if _, err := k.Write(t.Context(), []byte(numbered(4)), doc.Revision); !errors.Is(err, datasource.ErrConflict) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 func TestSinkRefusesWhatNacosCannotHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -105,7 +106,7 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 	case errors.Is(err, datasource.ErrTooLarge), errors.Is(err, ErrDenied):
 		return s.fail(before.Revision, err)
 	case errors.As(err, &refusal):
-		return s.refused(ctx, c, expected, before, err)
+		return s.refused(ctx, c, expected, before, refusal)
 	}
 	return s.lookBack(caller, written, expected, err)
 }
@@ -159,20 +160,28 @@ func (s *Sink) served(caller, ctx context.Context, c *conn, written, before data
 	}
 }
 
-// refused tells a conflict from other refusals: the server has one code for all, and a text that is not for programs. It
-// is a conflict if the server serves another revision than expected, now or as soon as it has caught up.
-func (s *Sink) refused(ctx context.Context, c *conn, expected string, before datasource.Document, cause error) (datasource.Document, error) {
+// refused tells a conflict from other refusals: the server has one code for all. It is a conflict if the server serves
+// another revision than expected, now or as soon as it has caught up, or if its text says so.
+func (s *Sink) refused(ctx context.Context, c *conn, expected string, before datasource.Document, refusal *ServerError) (datasource.Document, error) {
 	end := time.Now().Add(settle)
 	for wait := firstLook; ; wait = min(2*wait, nextLook) {
 		now, err := s.query(ctx, c)
 		switch {
 		case err == nil && now.Revision != expected:
 			return s.conflict(now, expected)
-		case err != nil && !errors.Is(err, errServer), time.Now().After(end), pause(ctx, wait) != nil:
-			return s.fail(before.Revision, cause)
+		case err == nil && time.Now().Before(end) && pause(ctx, wait) == nil:
+		case saysConflict(refusal):
+			return s.conflict(datasource.Document{Presence: datasource.Present}, expected) // which one, nobody can tell yet
+		default:
+			return s.fail(before.Revision, refusal)
 		}
 	}
 }
+
+// saysConflict looks at the text of a refusal, for Nacos has nothing else for a conflict: code 500 is also that of a
+// database that is down. The text has been the same since 2.0. Where it changes, refused still finds most conflicts by
+// what the server serves.
+func saysConflict(e *ServerError) bool { return strings.Contains(e.Message, "Cas publish fail") }
 
 // lookBack finds out what became of a write whose answer was lost. A request that has not taken place yet may still
 // arrive; then the comparison decides about it as about any other.

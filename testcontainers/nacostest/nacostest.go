@@ -153,7 +153,7 @@ func Run(t testing.TB, options ...Option) *Server {
 		pair := authority.Sign(t, "nacos", "127.0.0.1", "localhost")
 		s.ca = authority.PEM
 		files["/etc/nacos/cert.pem"], files["/etc/nacos/key.pem"] = pair.Cert, pair.Key
-		for name, value := range map[string]string{"enableTls": "true", "certChainFile": "/etc/nacos/cert.pem", "certPrivateKey": "/etc/nacos/key.pem"} {
+		for name, value := range map[string]string{"enableTls": "true", "certChainFile": "file:/etc/nacos/cert.pem", "certPrivateKey": "file:/etc/nacos/key.pem"} {
 			set.flags = append(set.flags, "-Dnacos.remote.server.rpc.tls."+name+"="+value)
 			set.properties["nacos.remote.server.rpc.tls."+name] = value
 		}
