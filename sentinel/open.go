@@ -70,11 +70,16 @@ func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if err := claim(r, kinds); err != nil {
+		return nil, err
+	}
 	for _, init := range p.inits {
-		if init == nil {
-			return nil, errors.New("sentinel.Open: nil Init")
+		err := errors.New("sentinel.Open: nil Init")
+		if init != nil {
+			err = init()
 		}
-		if err := init(); err != nil {
+		if err != nil {
+			release(r)
 			return nil, fmt.Errorf("sentinel.Open: init: %w", err)
 		}
 	}
@@ -89,6 +94,7 @@ func (r *Rules) Close() error {
 	if r == nil {
 		return nil
 	}
+	defer release(r)
 	return r.group.Close()
 }
 
