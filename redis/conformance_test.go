@@ -3,6 +3,7 @@ package redis
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,7 +27,9 @@ func newHarness(publish bool, options ...Option) datasourcetest.New {
 		if !publish {
 			s.config = "K$gx"
 		}
-		return &harness{s: s, c: s.client(t), options: options, publish: publish}
+		h := &harness{s: s, c: s.client(t), options: options, publish: publish}
+		synctest.Wait() // the client's own goroutines are there before the suite counts
+		return h
 	}
 }
 
