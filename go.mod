@@ -1,6 +1,6 @@
 module github.com/rulewire/rulewire
 
-go 1.26.0
+go 1.26
 
 require (
 	github.com/fsnotify/fsnotify v1.10.1
@@ -9,7 +9,4 @@ require (
 	go.yaml.in/yaml/v3 v3.0.6
 )
 
-require (
-	github.com/stretchr/testify v1.12.1 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-)
+require golang.org/x/sys v0.13.0 // indirect

@@ -10,20 +10,36 @@ import (
 	"github.com/rulewire/rulewire/rule"
 )
 
-// stdFlow is what encoding/json needs to read and write the same documents.
+// stdFlow is what encoding/json needs to read and write the same rules: every member of rule.Flow, as Rulewire writes it.
 type stdFlow struct {
-	ClusterMode       bool    `json:"clusterMode"`
-	ControlBehavior   int32   `json:"controlBehavior"`
-	Count             float64 `json:"count"`
-	Grade             int32   `json:"grade"`
-	ID                int64   `json:"id,omitempty"`
-	LimitApp          string  `json:"limitApp"`
-	MaxQueueingTimeMs int64   `json:"maxQueueingTimeMs"`
-	RefResource       string  `json:"refResource,omitempty"`
-	Regex             bool    `json:"regex"`
-	Resource          string  `json:"resource"`
-	Strategy          int32   `json:"strategy"`
-	WarmUpPeriodSec   int64   `json:"warmUpPeriodSec"`
+	ClusterConfig          *stdClusterConfig `json:"clusterConfig,omitempty"`
+	ClusterMode            bool              `json:"clusterMode"`
+	ControlBehavior        int32             `json:"controlBehavior"`
+	Count                  float64           `json:"count"`
+	Grade                  int32             `json:"grade"`
+	HighMemUsageThreshold  int64             `json:"highMemUsageThreshold,omitempty"`
+	ID                     int64             `json:"id,omitempty"`
+	LimitApp               string            `json:"limitApp"`
+	LowMemUsageThreshold   int64             `json:"lowMemUsageThreshold,omitempty"`
+	MaxQueueingTimeMs      int64             `json:"maxQueueingTimeMs"`
+	MemHighWaterMarkBytes  int64             `json:"memHighWaterMarkBytes,omitempty"`
+	MemLowWaterMarkBytes   int64             `json:"memLowWaterMarkBytes,omitempty"`
+	RefResource            string            `json:"refResource,omitempty"`
+	Regex                  bool              `json:"regex"`
+	Resource               string            `json:"resource"`
+	StatIntervalInMs       int64             `json:"statIntervalInMs,omitempty"`
+	Strategy               int32             `json:"strategy"`
+	TokenCalculateStrategy int32             `json:"tokenCalculateStrategy,omitempty"`
+	WarmUpColdFactor       int64             `json:"warmUpColdFactor,omitempty"`
+	WarmUpPeriodSec        int64             `json:"warmUpPeriodSec"`
+}
+
+type stdClusterConfig struct {
+	FlowID                  *int64 `json:"flowId,omitempty"`
+	ThresholdType           int64  `json:"thresholdType"`
+	FallbackToLocalWhenFail bool   `json:"fallbackToLocalWhenFail"`
+	SampleCount             int64  `json:"sampleCount"`
+	WindowIntervalMs        int64  `json:"windowIntervalMs"`
 }
 
 // flow10k is a document as the Dashboard writes it: ten thousand rules, 1.9 MB.

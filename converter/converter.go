@@ -22,7 +22,7 @@ type Decoded[T any] struct {
 	// Report says what was read with tolerance.
 	Report Report
 	// Locate finds a member of the document's element index, for error messages; "" is the element itself.
-	// It may be slow and may be nil.
+	// It may be slow and may be nil. It may read the document's bytes again, which must not change until it is done with.
 	Locate func(index int, field string) Position
 }
 

@@ -429,7 +429,8 @@ func TestF060OtherDocumentsAreRefusedByName(t *testing.T) {
 
 // faults: F009 F010 F029
 func TestF009NothingIsNeverAnEmptyList(t *testing.T) {
-	for _, c := range []converter.Converter[rule.Flow]{converter.JSON[rule.Flow](), converter.YAML[rule.Flow](), converter.JSON[rule.Flow](converter.AllowQuoted())} {
+	for _, c := range []converter.Converter[rule.Flow]{converter.JSON[rule.Flow](), converter.JSON[rule.Flow](golang), converter.YAML[rule.Flow](),
+		converter.YAML[rule.Flow](golang), converter.JSON[rule.Flow](converter.AllowQuoted())} {
 		for _, doc := range []string{"", " ", "  \n", "\t", "null", " null ", `""`, `"  "`} {
 			if f := refused(t, c, doc); !errors.Is(f, converter.ErrEmpty) {
 				t.Errorf("Decode(%q): %v does not wrap ErrEmpty", doc, f)
@@ -443,7 +444,7 @@ func TestF009NothingIsNeverAnEmptyList(t *testing.T) {
 				t.Errorf("Decode(%q) = %+v", doc, d)
 			}
 		}
-		rejected(t, c, "[{}]", rule.ErrInvalid, "missing required resource", "missing required count")
+		rejected(t, c, "[{}]", rule.ErrInvalid, "missing required resource", "/0: missing required")
 	}
 	for _, doc := range []string{"# only a comment", "---", "--- # nothing\n", "~"} {
 		if f := refused(t, converter.YAML[rule.Flow](), doc); !errors.Is(f, converter.ErrEmpty) {

@@ -20,31 +20,32 @@ type writer struct {
 	resource string
 }
 
-// fail notes why the rules can't be written; what is written from then on is only to find the other faults.
-func (w *writer) fail(err error, reason string) { w.failAt("", err, reason) }
-
-func (w *writer) failAt(field string, err error, reason string) {
+// fail notes why a member can't be written; what is written from then on is only to find the other faults.
+func (w *writer) fail(field string, err error, reason string) {
 	if len(w.faults) < maxFaults {
 		w.faults = append(w.faults, &Fault{Index: w.index, Resource: w.resource, Field: field, Reason: reason, Err: err})
 	}
 }
 
-// in names the member of the faults from the first on: the functions that write values don't know it.
-func (w *writer) in(first int, field string) {
+// inside says that the faults from the first on are inside a member.
+func (w *writer) inside(first int, field string) {
 	for _, f := range w.faults[first:] {
-		switch {
-		case f.Field == "":
-			f.Field = field
-		case f.Field != field:
-			f.Field = field + "." + f.Field
-		}
+		f.Field = field + "." + f.Field
 	}
 }
 
-func (w *writer) string(b []byte, s string) []byte {
+// special are the bytes that make a string more than its bytes between quotes.
+var special = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf
+	}
+	return t
+}()
+
+func (w *writer) string(b []byte, s string, m *spelling) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return w.quote(b, s)
+		if special[s[i]] {
+			return w.quote(b, s, m.name)
 		}
 	}
 	b = append(b, '"')
@@ -53,30 +54,37 @@ func (w *writer) string(b []byte, s string) []byte {
 }
 
 // quote writes a string that needs escapes or a check.
-func (w *writer) quote(b []byte, s string) []byte {
+func (w *writer) quote(b []byte, s, field string) []byte {
 	quoted, err := jsontext.AppendQuote(b, s)
 	if err != nil {
 		// Replacing the bad bytes would make another resource of it.
-		w.fail(rule.ErrInvalid, "not valid UTF-8: "+quote(s))
+		w.fail(field, rule.ErrInvalid, "not valid UTF-8: "+quote(s))
 		return b
 	}
 	return quoted
 }
 
-func (w *writer) double(b []byte, f float64) []byte {
+func (w *writer) double(b []byte, f float64, m *spelling) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		w.fail(rule.ErrInvalid, "not a finite number: "+strconv.FormatFloat(f, 'g', -1, 64))
+		w.fail(m.name, rule.ErrInvalid, "not a finite number: "+strconv.FormatFloat(f, 'g', -1, 64))
 		return b
 	}
 	return appendFloat(b, f)
 }
 
 func (w *writer) number(b []byte, n int64, m *spelling) []byte {
-	if least, most := m.bounds(); n < least || n > most {
-		w.fail(rule.ErrInvalid, strconv.FormatInt(n, 10)+" is not from "+strconv.FormatInt(least, 10)+" to "+
-			strconv.FormatInt(most, 10)+", as every reader of the "+string(w.dialect)+" dialect needs it")
+	if n < m.least || n > m.most {
+		w.fail(m.name, rule.ErrInvalid, strconv.FormatInt(n, 10)+" is not from "+strconv.FormatInt(m.least, 10)+" to "+
+			strconv.FormatInt(m.most, 10)+", as every reader of the "+string(w.dialect)+" dialect needs it")
 	}
-	return strconv.AppendInt(b, n, 10)
+	return appendInt(b, n)
+}
+
+func (w *writer) choice(b []byte, n int64, cs []choice, m *spelling) []byte {
+	if !isChoice(cs, n) {
+		w.fail(m.name, rule.ErrInvalid, "expected "+choices(cs)+", found "+strconv.FormatInt(n, 10))
+	}
+	return appendInt(b, n)
 }
 
 // extra writes the members that were kept. They are checked again: a rule can also come from code.
@@ -84,14 +92,14 @@ func (w *writer) extra(b []byte, members rule.Extra, known func(string) bool) []
 	names := make(map[string]bool, len(members))
 	for _, m := range members {
 		if names[m.Name] || known(m.Name) {
-			w.failAt(m.Name, rule.ErrInvalid, quote(m.Name)+" in Extra is a member that is written already")
+			w.fail(m.Name, rule.ErrInvalid, quote(m.Name)+" in Extra is a member that is written already")
 			continue
 		}
 		names[m.Name] = true
-		b = append(w.string(append(b, ','), m.Name), ':')
+		b = append(w.quote(append(b, ','), m.Name, m.Name), ':')
 		text, err := jsontext.AppendFormat(b, m.Value)
 		if err != nil {
-			w.failAt(m.Name, rule.ErrInvalid, "the value of "+quote(m.Name)+" in Extra is not JSON")
+			w.fail(m.Name, rule.ErrInvalid, "the value of "+quote(m.Name)+" in Extra is not JSON")
 			continue
 		}
 		b = text

@@ -14,10 +14,10 @@ var flowCodecs = build(func(dialect DialectName) codec[rule.Flow] {
 	s.check = func(w *writer, r *rule.Flow) {
 		// Left out, a thread limit would be written as a limit of calls per second, and a chain rule as one for all callers.
 		if r.Grade != rule.GradeQPS {
-			w.failAt("grade", rule.ErrUnsupported, "the golang dialect has no flow rule on threads; write an isolation rule")
+			w.fail("grade", rule.ErrUnsupported, "the golang dialect has no flow rule on threads; write an isolation rule")
 		}
 		if r.MemoryAdaptive && r.ControlBehavior&1 != 0 {
-			w.failAt("controlBehavior", rule.ErrUnsupported, "the golang dialect can't warm up a memory-adaptive limit")
+			w.fail("controlBehavior", rule.ErrUnsupported, "the golang dialect can't warm up a memory-adaptive limit")
 		}
 	}
 	return s
@@ -36,14 +36,14 @@ func flowFields(cluster codec[rule.ClusterFlowConfig]) []field[rule.Flow] {
 	return append(entity(func(r *r) *string { return &r.ID }),
 		same(req("resource"), text(func(r *r) *string { return &r.Resource })),
 		both(req("count"), req("threshold"), double(func(r *r) *float64 { return &r.Count })),
-		java(own("grade", "1"), typed(func(r *r) *rule.FlowGrade { return &r.Grade }, gradeChoices...)),
-		java(own("strategy", "0"), typed(func(r *r) *rule.RelationStrategy { return &r.Strategy }, relationChoices...)),
+		java(own("grade", "1"), typed(func(r *r) *int32 { return (*int32)(&r.Grade) }, gradeChoices...)),
+		java(own("strategy", "0"), typed(func(r *r) *int32 { return (*int32)(&r.Strategy) }, relationChoices...)),
 		golang(own("relationStrategy", "0"),
-			typed(func(r *r) *rule.RelationStrategy { return &r.Strategy }, choice{0, "current resource"}, choice{1, "associated resource"})),
+			typed(func(r *r) *int32 { return (*int32)(&r.Strategy) }, choice{0, "current resource"}, choice{1, "associated resource"})),
 		same(opt("refResource", ""), text(func(r *r) *string { return &r.RefResource })),
 
 		// Java's four behaviours are the golang dialect's pair: bit 0 is the warm-up, bit 1 the queue.
-		java(own("controlBehavior", "0"), typed(func(r *r) *rule.ControlBehavior { return &r.ControlBehavior }, behaviorChoices...)),
+		java(own("controlBehavior", "0"), typed(func(r *r) *int32 { return (*int32)(&r.ControlBehavior) }, behaviorChoices...)),
 		golang(own("controlBehavior", "0"), enum(
 			func(r *r) int64 { return int64(r.ControlBehavior >> 1) },
 			func(r *r, n int64) { r.ControlBehavior = r.ControlBehavior&1 | rule.ControlBehavior(n<<1) },

@@ -141,10 +141,18 @@ loop:
 	return n, isInteger
 }
 
+// appendInt is strconv.AppendInt with a shorter way for the most frequent numbers.
+func appendInt(b []byte, n int64) []byte {
+	if uint64(n) < 10 {
+		return append(b, byte('0'+n))
+	}
+	return strconv.AppendInt(b, n, 10)
+}
+
 // appendFloat writes a double as a plain JSON number: 20, 0.1, 1e+21.
 func appendFloat(b []byte, f float64) []byte {
 	if n := int64(f); math.Abs(f) < 1e15 && float64(n) == f {
-		return strconv.AppendInt(b, n, 10)
+		return appendInt(b, n)
 	}
 	format := byte('f')
 	if a := math.Abs(f); a < 1e-6 || a >= 1e21 {

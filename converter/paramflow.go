@@ -15,11 +15,11 @@ var paramFlowCodecs = build(func(dialect DialectName) codec[rule.ParamFlow] {
 	s := newSchema(dialect, func(r *r) *rule.Extra { return &r.Extra }, append(entity(func(r *r) *string { return &r.ID }),
 		same(req("resource"), text(func(r *r) *string { return &r.Resource })),
 		both(own("limitApp", `"default"`), opt("limitApp", `"default"`), origin(func(r *r) *string { return &r.LimitApp })),
-		both(own("grade", "1"), own("metricType", "0"), typed(func(r *r) *rule.FlowGrade { return &r.Grade }, gradeChoices...)),
+		both(own("grade", "1"), own("metricType", "0"), typed(func(r *r) *int32 { return (*int32)(&r.Grade) }, gradeChoices...)),
 		both(own("paramIdx", "").int32(), own("paramIndex", "0"), integer(func(r *r) *int64 { return &r.ParamIdx })),
 		java(req("count"), double(func(r *r) *float64 { return &r.Count })),
-		golang(req("threshold"), wholeDouble(func(r *r) *float64 { return &r.Count })),
-		java(own("controlBehavior", "0"), typed(func(r *r) *rule.ControlBehavior { return &r.ControlBehavior },
+		golang(req("threshold").exact(-1<<53), wholeDouble(func(r *r) *float64 { return &r.Count })),
+		java(own("controlBehavior", "0"), typed(func(r *r) *int32 { return (*int32)(&r.ControlBehavior) },
 			choice{0, "reject"}, choice{2, "rate limiter"})),
 		golang(own("controlBehavior", "0"), enum(
 			func(r *r) int64 {
@@ -132,7 +132,7 @@ func itemCodec(dialect DialectName) codec[rule.ParamFlowItem] {
 		wire: func(w *writer, r *rule.ParamFlowItem) []itemWire {
 			kind, ok := classes[r.ClassType]
 			if !ok {
-				w.failAt("classType", rule.ErrInvalid, "unknown classType "+quote(r.ClassType))
+				w.fail("classType", rule.ErrInvalid, "unknown classType "+quote(r.ClassType))
 			}
 			i := itemWire{ParamFlowItem: *r, kind: kind}
 			if bare := (itemWire{ParamFlowItem: *r, kind: kind}); classOf(&bare) == r.ClassType {

@@ -22,7 +22,7 @@ type spelling struct {
 	mode mode
 	// std is the value of an absent or null member, as JSON; "" is the Go zero value.
 	std string
-	// least and most bound an integer; both 0: any int64.
+	// least and most bound an integer; both 0 in a table: any int64.
 	least, most int64
 }
 
@@ -49,6 +49,9 @@ func (s spelling) in(least, most int64) spelling { s.least, s.most = least, most
 func (s spelling) int32() spelling  { return s.in(math.MinInt32, math.MaxInt32) }
 func (s spelling) uint32() spelling { return s.in(0, math.MaxUint32) }
 func (s spelling) uint64() spelling { return s.in(0, math.MaxInt64) }
+
+// exact is the range of the integers that a double holds exactly.
+func (s spelling) exact(least int64) spelling { return s.in(least, 1<<53) }
 
 // maxMembers is the number of bits in the masks of an object.
 const maxMembers = 64
@@ -86,6 +89,9 @@ type member[R any] struct {
 	folded string
 	// prefix is the member's name with quotes and colon, as it is most often read; comma is the same after a comma.
 	prefix, comma []byte
+	// padded is comma in an array of fixed length, size its length; 0 where it does not fit.
+	padded [32]byte
+	size   int
 }
 
 // object is what is known of one object while it is read.
@@ -143,8 +149,14 @@ func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []
 		s.index[m.name] = uint8(i)
 		delete(s.foreign, m.name)
 		m.folded = fold(m.name)
+		if m.least == 0 && m.most == 0 {
+			m.least, m.most = math.MinInt64, math.MaxInt64
+		}
 		m.comma = []byte(`,"` + m.name + `":`)
 		m.prefix = m.comma[1:]
+		if len(m.comma) <= len(m.padded) {
+			m.size = copy(m.padded[:], m.comma)
+		}
 		switch {
 		case m.mode == required:
 			s.required |= 1 << i
@@ -292,6 +304,10 @@ func (s *schema[R]) keep(d *reader, r *R, o *object, name string, at int) {
 		d.reject(at, name, &Fault{
 			Reason: "a fastjson reference instead of the object itself",
 			Hint:   "write the document with SerializerFeature.DisableCircularReferenceDetect", Err: ErrDecode})
+		return
+	}
+	if s.wrapped && name == "rule" {
+		d.reject(at, name, &Fault{Reason: "a rule inside a wrapped rule", Err: ErrDecode})
 		return
 	}
 	if o.repeats(name) {
@@ -471,14 +487,9 @@ func (s *schema[R]) write(w *writer, b []byte, r *R) []byte {
 	if s.check != nil {
 		s.check(w, r)
 	}
-	open, faults := len(b), len(w.faults)
+	open := len(b)
 	for i := range s.written {
-		m := &s.written[i]
-		b = m.print(w, b, r, &s.template, &m.spelling, m.comma)
-		if len(w.faults) > faults {
-			w.in(faults, m.name)
-			faults = len(w.faults)
-		}
+		b = s.written[i].print(w, b, r, &s.template)
 	}
 	if extra := *s.extra(r); len(extra) > 0 {
 		b = w.extra(b, extra, func(name string) bool { _, ok := s.index[name]; return ok || s.wrapped && name == "rule" })

@@ -57,8 +57,8 @@ var systemCodecs = build(func(dialect DialectName) codec[rule.System] {
 			r.QPS = r.trigger
 		case metricAvgRT, metricConcurrency:
 			n, kind := parseInt(appendFloat(nil, r.trigger))
-			if kind != isInteger {
-				d.rejectObject(o.at, "triggerCount", &Fault{Expected: "a whole number for metricType " + strconv.FormatInt(r.metric, 10),
+			if kind != isInteger || n > 1<<53 {
+				d.rejectObject(o.at, "triggerCount", &Fault{Expected: "a whole number up to 2^53 for metricType " + strconv.FormatInt(r.metric, 10),
 					Found: string(appendFloat(nil, r.trigger)), Err: rule.ErrInvalid})
 			}
 			if r.metric == metricAvgRT {
@@ -84,10 +84,10 @@ var systemCodecs = build(func(dialect DialectName) codec[rule.System] {
 			add(metricQPS, r.QPS)
 			add(metricCPU, r.HighestCPUUsage)
 			if len(all) == 0 {
-				w.fail(rule.ErrUnsupported, "the golang dialect has no system rule without a limit")
+				w.fail("", rule.ErrUnsupported, "the golang dialect has no system rule without a limit")
 			}
 			if most := int64(1) << 53; r.AvgRT > most || r.MaxThread > most {
-				w.fail(rule.ErrUnsupported, "a limit above 2^53 is no exact triggerCount")
+				w.fail("triggerCount", rule.ErrUnsupported, "a limit above 2^53 is no exact double")
 			}
 			return all
 		},

@@ -23,6 +23,7 @@ const (
 	doubleKind
 	integerKind
 	flagKind
+	typedKind
 	enumKind
 )
 
@@ -33,6 +34,7 @@ type value[R any] struct {
 	double  func(*R) *float64
 	integer func(*R) *int64
 	flag    func(*R) *bool
+	typed   func(*R) *int32
 	get     func(*R) int64
 	set     func(*R, int64)
 	choices []choice
@@ -63,8 +65,8 @@ func enum[R any](get func(*R) int64, set func(*R, int64), cs ...choice) value[R]
 }
 
 // typed is enum for a field that holds the same number.
-func typed[R any, E ~int32](at func(*R) *E, cs ...choice) value[R] {
-	return enum(func(r *R) int64 { return int64(*at(r)) }, func(r *R, n int64) { *at(r) = E(n) }, cs...)
+func typed[R any](at func(*R) *int32, cs ...choice) value[R] {
+	return value[R]{kind: typedKind, typed: at, choices: cs}
 }
 
 // choice is one number of an enumeration and what it means.
@@ -122,7 +124,7 @@ func (v *value[R]) scan(d *reader, r *R, m *spelling) {
 			return
 		}
 		*v.flag(r) = d.bare()[0] == 't'
-	case enumKind:
+	case typedKind, enumKind:
 		if !isNumber(b) {
 			d.wrong(m.name, "a number: "+choices(v.choices))
 			return
@@ -134,68 +136,90 @@ func (v *value[R]) scan(d *reader, r *R, m *spelling) {
 			d.invalid(start, m.name, choices(v.choices), raw)
 			return
 		}
-		v.set(r, n)
+		if v.kind == typedKind {
+			*v.typed(r) = int32(n)
+		} else {
+			v.set(r, n)
+		}
 	default:
 		v.read(d, r, m)
 	}
 }
 
-// print appends the value; or nothing and false where it is the default and the member is optional.
-func (v *value[R]) print(w *writer, b []byte, r, std *R, m *spelling, prefix []byte) []byte {
-	skip := m.mode == optional
-	switch v.kind {
-	case textKind:
-		s := *v.text(r)
-		if skip && s == *v.text(std) {
-			return b
-		}
-		return w.string(append(b, prefix...), s)
-	case doubleKind:
-		f := *v.double(r)
-		if skip && f == *v.double(std) {
-			return b
-		}
-		return w.double(append(b, prefix...), f)
-	case integerKind:
-		n := *v.integer(r)
-		if skip && n == *v.integer(std) {
-			return b
-		}
-		return w.number(append(b, prefix...), n, m)
-	case flagKind:
-		t := *v.flag(r)
-		if skip && t == *v.flag(std) {
-			return b
-		}
-		return strconv.AppendBool(append(b, prefix...), t)
-	case enumKind:
-		n := v.get(r)
-		if skip && n == v.get(std) {
-			return b
-		}
-		if !isChoice(v.choices, n) {
-			w.fail(rule.ErrInvalid, "expected "+choices(v.choices)+", found "+strconv.FormatInt(n, 10))
-		}
-		return strconv.AppendInt(append(b, prefix...), n, 10)
+// open appends the comma, name and colon. Copying a fixed number of bytes and taking some back is several times cheaper than
+// copying an unknown number, and this is most of what encoding does.
+func (m *member[R]) open(b []byte) []byte {
+	n := len(b)
+	if cap(b)-n < len(m.padded) || m.size == 0 {
+		return append(b, m.comma...)
 	}
-	if skip && v.same(r, std) {
+	b = b[:n+len(m.padded)]
+	*(*[32]byte)(b[n:]) = m.padded
+	return b[:n+m.size]
+}
+
+// print appends the member; nothing where it is optional and holds the default.
+func (m *member[R]) print(w *writer, b []byte, r, std *R) []byte {
+	skip := m.mode == optional
+	switch m.kind {
+	case textKind:
+		s := *m.text(r)
+		if skip && s == *m.text(std) {
+			return b
+		}
+		return w.string(m.open(b), s, &m.spelling)
+	case doubleKind:
+		f := *m.double(r)
+		if skip && f == *m.double(std) {
+			return b
+		}
+		return w.double(m.open(b), f, &m.spelling)
+	case integerKind:
+		n := *m.integer(r)
+		if skip && n == *m.integer(std) {
+			return b
+		}
+		return w.number(m.open(b), n, &m.spelling)
+	case flagKind:
+		t := *m.flag(r)
+		if skip && t == *m.flag(std) {
+			return b
+		}
+		return strconv.AppendBool(m.open(b), t)
+	case typedKind:
+		n := *m.typed(r)
+		if skip && n == *m.typed(std) {
+			return b
+		}
+		return w.choice(m.open(b), int64(n), m.choices, &m.spelling)
+	case enumKind:
+		n := m.get(r)
+		if skip && n == m.get(std) {
+			return b
+		}
+		return w.choice(m.open(b), n, m.choices, &m.spelling)
+	}
+	if skip && m.same(r, std) {
 		return b
 	}
-	return v.write(w, append(b, prefix...), r, m)
+	return m.write(w, m.open(b), r, &m.spelling)
 }
 
 // origin is limitApp where blank means the default; Java normalizes so when it loads a rule.
 func origin[R any](at func(*R) *string) value[R] {
-	or := func(r *R) string { return cmp.Or(strings.TrimSpace(*at(r)), "default") }
+	or := func(r *R) string {
+		if s := *at(r); s != "" && s[0] > ' ' {
+			return s
+		}
+		return cmp.Or(strings.TrimSpace(*at(r)), "default")
+	}
 	plain := text(at)
 	return value[R]{
 		read: func(d *reader, r *R, m *spelling) {
 			plain.scan(d, r, m)
-			if s := *at(r); s == "" || s[0] <= ' ' {
-				*at(r) = or(r)
-			}
+			*at(r) = or(r)
 		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, or(r)) },
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte { return w.string(b, or(r), m) },
 		same:  func(r, std *R) bool { return or(r) == *at(std) },
 	}
 }
@@ -235,18 +259,11 @@ func (d *reader) number(m *spelling) (int64, bool) {
 		d.reject(start, m.name, &Fault{Expected: "a whole number", Found: found(raw), Err: ErrDecode})
 		return 0, false
 	}
-	if least, most := m.bounds(); kind == tooLarge || n < least || n > most {
-		d.invalid(start, m.name, "a whole number from "+strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10), raw)
+	if kind == tooLarge || n < m.least || n > m.most {
+		d.invalid(start, m.name, "a whole number from "+strconv.FormatInt(m.least, 10)+" to "+strconv.FormatInt(m.most, 10), raw)
 		return 0, false
 	}
 	return n, true
-}
-
-func (s *spelling) bounds() (least, most int64) {
-	if s.least == 0 && s.most == 0 {
-		return math.MinInt64, math.MaxInt64
-	}
-	return s.least, s.most
 }
 
 // pointerTo is a whole number that may be absent.
@@ -275,7 +292,7 @@ func wholeDouble[R any](at func(*R) *float64) value[R] {
 			if n := int64(f); float64(n) == f && math.Abs(f) < 1<<63 {
 				return w.number(b, n, m)
 			}
-			w.fail(rule.ErrUnsupported, "the "+string(w.dialect)+" dialect takes whole numbers only, found "+strconv.FormatFloat(f, 'g', -1, 64))
+			w.fail(m.name, rule.ErrUnsupported, "the "+string(w.dialect)+" dialect takes whole numbers only, found "+strconv.FormatFloat(f, 'g', -1, 64))
 			return b
 		},
 		same: func(a, b *R) bool { return *at(a) == *at(b) },
@@ -299,8 +316,13 @@ func nested[R, S any](at func(*R) **S, part codec[S]) value[R] {
 			*at(r) = s
 			d.leave(depth)
 		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return part.write(w, b, *at(r)) },
-		same:  func(a, b *R) bool { return *at(a) == nil && *at(b) == nil },
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte {
+			before := len(w.faults)
+			b = part.write(w, b, *at(r))
+			w.inside(before, m.name)
+			return b
+		},
+		same: func(a, b *R) bool { return *at(a) == nil && *at(b) == nil },
 	}
 }
 
@@ -328,13 +350,17 @@ func sequence[R, S any](at func(*R) *[]S, part codec[S]) value[R] {
 			d.leave(outer)
 			*at(r) = all
 		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte {
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte {
 			b = append(b, '[')
 			for i := range *at(r) {
 				if i > 0 {
 					b = append(b, ',')
 				}
+				before := len(w.faults)
 				b = part.write(w, b, &(*at(r))[i])
+				if len(w.faults) > before {
+					w.inside(before, m.name+"["+strconv.Itoa(i)+"]")
+				}
 			}
 			return append(b, ']')
 		},
@@ -368,7 +394,7 @@ func ident[R any](at func(*R) *string) value[R] {
 				*at(r) = id
 			}
 		},
-		write: func(w *writer, b []byte, r *R, _ *spelling) []byte { return w.string(b, *at(r)) },
+		write: func(w *writer, b []byte, r *R, m *spelling) []byte { return w.string(b, *at(r), m) },
 		same:  func(a, b *R) bool { return *at(a) == *at(b) },
 	}
 }

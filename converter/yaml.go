@@ -200,8 +200,8 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 }
 
 func isJSONNumber(s string) bool {
-	v := jsontext.Value(s)
-	return s != "" && isNumber(s[0]) && v.IsValid()
+	// IsValid allows blanks around a value.
+	return s != "" && isNumber(s[0]) && s[len(s)-1] > ' ' && jsontext.Value(s).IsValid()
 }
 
 // toYAML writes JSON text that encode made as YAML in block style; what rules keep in Extra stays in flow style.
@@ -239,8 +239,8 @@ func (w *yamlWriter) value(depth int) {
 				w.value(depth + 1)
 				continue
 			}
-			name := w.name()
-			if w.key(name); len(name) > 0 && (w.text[w.pos] == '[' || w.text[w.pos] == '{') {
+			w.key(w.name(), func() { w.line(depth) })
+			if open := w.text[w.pos]; open == '[' || open == '{' {
 				if next := w.text[w.pos+1]; depth+1 < blockDepth && next != ']' && next != '}' {
 					w.line(depth + 1)
 					w.value(depth + 1)
@@ -273,16 +273,22 @@ func (w *yamlWriter) line(depth int) {
 	}
 }
 
-// key writes a name and its colon. Only short names may stand before a bare colon in YAML.
-func (w *yamlWriter) key(name []byte) {
+// key writes a name and its colon. Only short names may stand before a bare colon in YAML; line, where set, starts the
+// line on which the colon of a long one stands.
+func (w *yamlWriter) key(name []byte, line func()) {
 	const most = 100
-	if len(name) > most {
-		w.out = append(w.out, "? "...)
+	if len(name) <= most {
 		w.string(string(name))
-		w.out = append(w.out, " :"...)
+		w.out = append(w.out, ':')
 		return
 	}
+	w.out = append(w.out, "? "...)
 	w.string(string(name))
+	if line != nil {
+		line()
+	} else {
+		w.out = append(w.out, ' ')
+	}
 	w.out = append(w.out, ':')
 }
 
@@ -296,7 +302,7 @@ func (w *yamlWriter) flow() {
 				w.out = append(w.out, ", "...)
 			}
 			if open == '{' {
-				w.key(w.name())
+				w.key(w.name(), nil)
 				w.out = append(w.out, ' ')
 			}
 			w.flow()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,7 @@ func TestPullReadsEachIntervalAndAppliesChanges(t *testing.T) {
 	})
 }
 
+// faults: F081 F083
 func TestPushAppliesWhatIsDeliveredAndRelists(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, e := pushed{&store{}}, &engine{}
@@ -173,7 +175,9 @@ func TestLateListenerThatRefusesIsRetried(t *testing.T) {
 	})
 }
 
-// guardCases is the guard table: the store's answer while v1 is in force.
+// The store's answer while v1 is in force.
+//
+// faults: F003 F007 F016 F019
 func TestGuardTable(t *testing.T) {
 	tooLarge := `[{"Name":"` + strings.Repeat("x", 200) + `","Max":1}]`
 	cases := []struct {
@@ -310,7 +314,7 @@ func TestRestoredStoreWithALowerRevisionIsBelievedWhenTwoReadsAgree(t *testing.T
 	})
 }
 
-// faults: F068
+// faults: F068 F091 F130
 func TestResyncWithEqualContentLoadsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, e := pushed{&store{}}, &engine{}
@@ -442,7 +446,7 @@ func TestPanicsOfDriversListenersAndObserversStayInside(t *testing.T) {
 	})
 }
 
-// faults: F150
+// faults: F094 F099 F150 F151
 func TestStartPolicies(t *testing.T) {
 	down := errors.New("connection refused")
 	t.Run("Fail", func(t *testing.T) {
@@ -554,6 +558,7 @@ func TestMissingAtStartThenCreated(t *testing.T) {
 
 // memory keeps snapshots for tests.
 type memory struct {
+	mu    sync.Mutex
 	doc   Document
 	saved time.Time
 	err   error
@@ -561,6 +566,8 @@ type memory struct {
 }
 
 func (m *memory) Save(_ context.Context, _ string, doc Document) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.saves++
 	if m.err == nil {
 		m.doc, m.saved = doc, time.Now()
@@ -569,6 +576,8 @@ func (m *memory) Save(_ context.Context, _ string, doc Document) error {
 }
 
 func (m *memory) Load(context.Context, string) (Document, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.err == nil && m.doc.Presence == Unknown {
 		return Document{}, time.Time{}, ErrMissing
 	}
@@ -666,7 +675,7 @@ func TestCorruptSnapshotIsIgnoredWithAnError(t *testing.T) {
 	})
 }
 
-// faults: F147 F145 F149
+// faults: F145 F146 F147 F149
 func TestCloseIsSafeInEveryStateTwiceAndAtOnce(t *testing.T) {
 	close2 := func(t *testing.T, r *Readable[limit]) {
 		t.Helper()
@@ -858,7 +867,7 @@ func TestE11DriftIsShownAndTheStoresNextWordWins(t *testing.T) {
 	})
 }
 
-// faults: F033 F174
+// faults: F033 F174 F175
 func TestUnchangedConditionIsLoggedOnceThenNowAndThen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var buf strings.Builder
@@ -925,6 +934,122 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 	if _, err := New[limit](nil, nil, nil); err == nil { // F176
 		t.Error("nil source, converter and listener: accepted")
 	}
+}
+
+// faults: F095
+func TestBadFirstDocumentThenAGoodOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.put(`nonsense`)
+		r := start(t, s, e, OnStart(Empty))
+		want(t, "state", words(r.Status().State, r.Status().Cause), "degraded decode")
+		s.deliver(s.put(v1))
+		synctest.Wait()
+		want(t, "calls", e.got(), "[[{a 1}]]")
+		want(t, "state", r.Status().State, StateLive)
+	})
+}
+
+// ending is a source whose subscription ends without a word.
+type ending struct{ *store }
+
+func (s ending) Watch(context.Context, Document, func(Document)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches++
+	return nil
+}
+
+// faults: F066 F091 F171 F172
+func TestSubscriptionThatEndsWithoutAReasonIsReadAgainAndShown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := ending{&store{}}, &engine{}
+		s.put(v1)
+		r := start(t, s, e)
+		st := r.Status()
+		var de *Error
+		if !errors.As(st.LastError, &de) || de.Op != "watch" || st.Cause != CauseWatch {
+			t.Errorf("status: %s %v", st.Cause, st.LastError)
+		}
+		s.put(v2)
+		pass(time.Second)
+		want(t, "calls", e.got(), "[[{a 1}] [{a 2}]]")
+		pass(time.Minute)
+		st = r.Status()
+		if st.Counts.Reconnects == 0 || st.Counts.Watches != st.Counts.Reconnects || st.Counts.Reads < st.Counts.Watches || st.LastRead.IsZero() || st.LastSuccess.IsZero() {
+			t.Errorf("counts: %+v", st.Counts)
+		}
+	})
+}
+
+// faults: F017
+func TestRepeatedDeletionsCallNobodyAndAreCountedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.set(doc(1, v1))
+		r := start(t, s, e)
+		for i := range 50 {
+			d := Document{Presence: Missing, Order: uint64(2 + i)}
+			s.set(d)
+			s.deliver(d)
+			s.deliver(doc(1, v1)) // an echo of the old value
+			synctest.Wait()
+		}
+		want(t, "calls", e.got(), "[[{a 1}]]")
+		want(t, "refused", r.Status().Refused, "map[missing:1]")
+	})
+}
+
+// slow is a snapshot store that a Close overtakes.
+type slow struct{ memory }
+
+func (s *slow) Save(ctx context.Context, id string, doc Document) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return s.memory.Save(ctx, id, doc)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// faults: F170
+func TestCloseRightAfterStartDoesNotLoseTheFirstSnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		snap := &slow{}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := made(t, s, e, Snapshots(snap))
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "saved", string(snap.doc.Data), v1)
+	})
+}
+
+// faults: F167
+func TestSnapshotThatCouldNotBeSavedIsSavedLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		full := errors.New("disk full")
+		snap := &memory{err: full}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := start(t, s, e, Snapshots(snap))
+		if !errors.Is(r.Status().SnapshotError, full) {
+			t.Fatal("the failure is hidden")
+		}
+		snap.mu.Lock()
+		snap.err = nil
+		snap.mu.Unlock()
+		pass(5 * time.Second)
+		want(t, "saved", string(snap.doc.Data), v1)
+		want(t, "error", r.Status().SnapshotError, nil)
+		saves := snap.saves
+		pass(time.Minute)
+		want(t, "an unchanged document is not saved again and again", snap.saves, saves)
+	})
 }
 
 // words joins like fmt.Sprintln.

@@ -92,7 +92,8 @@ type Flow struct {
 // ClusterFlowConfig is the cluster part of a flow rule.
 // Source: com.alibaba.csp.sentinel.slots.block.flow.ClusterFlowConfig (1.8.9).
 type ClusterFlowConfig struct {
-	// FlowID is the cluster-wide id; nil where absent or null. > 0 in cluster mode.
+	// FlowID is the cluster-wide id, > 0; nil where absent or null. Needed in cluster mode unless
+	// FallbackToLocalWhenFail is set (Java's isValid asks for it always; the rule then counts locally here).
 	FlowID *int64
 	// ThresholdType is 0 (average per machine) or 1 (global). Default 0.
 	ThresholdType int64

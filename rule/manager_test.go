@@ -79,7 +79,6 @@ func TestAllInvalidClearsTheSet(t *testing.T) {
 	}
 }
 
-// faults: F007
 func TestNilAndEmptyListLeaveRulesBehind(t *testing.T) {
 	// At this level a list is a list: absence is decided by the guard, on presence and bytes, never on a nil slice.
 	for _, list := range [][]Flow{nil, {}} {
@@ -329,7 +328,7 @@ func TestLookupAllocates(t *testing.T) {
 
 // The diff and the index against a plain model, on random lists with many duplicates and few keys.
 //
-// faults: F127 F131 F132
+// faults: F131 F132
 func TestDiffOrIndexDisagreesWithAModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	m := NewManager[Flow]()

@@ -82,12 +82,15 @@ func (f *faults) window(sampleCount, windowIntervalMs int64) {
 	}
 }
 
-func (f *faults) flowID(id *int64) {
-	if id == nil {
-		f.add("clusterConfig/flowId", "is required in cluster mode")
-		return
+// flowID asks for the id that a token server needs. A rule that may fall back to local counting can do without: the
+// Dashboard writes "flowId":null until the server has given one, and the rule then counts locally.
+func (f *faults) flowID(id *int64, fallback bool) {
+	switch {
+	case id != nil:
+		f.atLeast("clusterConfig/flowId", *id, 1)
+	case !fallback:
+		f.add("clusterConfig/flowId", "is required in cluster mode without fallbackToLocalWhenFail")
 	}
-	f.atLeast("clusterConfig/flowId", *id, 1)
 }
 
 // maxStatIntervalMs is sentinel-golang's advice for the longest window of a flow rule; longer ones are a slip of units.
@@ -142,7 +145,7 @@ func (r *Flow) validateCluster(f *faults) {
 		f.add("clusterConfig", "is required in cluster mode")
 		return
 	}
-	f.flowID(c.FlowID)
+	f.flowID(c.FlowID, c.FallbackToLocalWhenFail)
 	f.window(c.SampleCount, c.WindowIntervalMs)
 	f.inRange("clusterConfig/thresholdType", c.ThresholdType, 0, 1)
 	if r.Grade == GradeThread {
@@ -272,7 +275,7 @@ func (r *ParamFlow) Validate() error {
 		if c := r.ClusterConfig; c == nil {
 			f.add("clusterConfig", "is required in cluster mode")
 		} else {
-			f.flowID(c.FlowID)
+			f.flowID(c.FlowID, c.FallbackToLocalWhenFail)
 			f.window(c.SampleCount, c.WindowIntervalMs)
 			f.inRange("clusterConfig/thresholdType", c.ThresholdType, 0, 1)
 		}

@@ -97,6 +97,11 @@ func TestInvalidFlowAccepted(t *testing.T) {
 	f(func(r *Flow) {
 		r.ClusterMode = true
 		r.ClusterConfig = cluster()
+		r.ClusterConfig.FlowID, r.ClusterConfig.FallbackToLocalWhenFail = nil, true
+	})
+	f(func(r *Flow) {
+		r.ClusterMode = true
+		r.ClusterConfig = cluster()
 		r.ClusterConfig.WindowIntervalMs = 1001
 		r.ClusterConfig.Strategy = 1
 	}, "clusterConfig/windowIntervalMs", "clusterConfig/strategy")
@@ -119,7 +124,7 @@ func TestInvalidFlowAccepted(t *testing.T) {
 	f(func(r *Flow) { memory(r); r.ControlBehavior = ControlWarmUp }, "controlBehavior")
 }
 
-// faults: F021 F022 F043 F044
+// faults: F021 F022 F044
 func TestInvalidDegradeAccepted(t *testing.T) {
 	f := func(edit func(*Degrade), want ...string) {
 		t.Helper()

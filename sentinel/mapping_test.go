@@ -26,7 +26,7 @@ const consoleRule = `[{"id":11,"app":"shop","ip":"10.0.0.7","port":8719,"gmtCrea
 	`"warmUpPeriodSec":null,"maxQueueingTimeMs":null,"clusterMode":false,"clusterConfig":{"flowId":null,"thresholdType":0,` +
 	`"fallbackToLocalWhenFail":true,"strategy":0,"sampleCount":10,"windowIntervalMs":1000}}]`
 
-// faults: F034 F035 F041
+// faults: F034 F035
 func TestJavaFlowRuleBlocksEverything(t *testing.T) {
 	src := doc("flow", consoleRule)
 	open(t, Flow(src))
@@ -90,7 +90,7 @@ func TestControlBehaviorMeansSomethingElse(t *testing.T) {
 	}
 }
 
-// faults: F036 F042
+// faults: F036
 func TestGolangDialectLosesAField(t *testing.T) {
 	open(t,
 		Dialect(converter.Golang),
@@ -189,7 +189,7 @@ func TestDerivedHotspotKeyOverwritesAnItem(t *testing.T) {
 	}
 }
 
-// faults: F042 F043 F044
+// faults: F044
 func TestDegradeUnitsOrRatioWrong(t *testing.T) {
 	open(t, Degrade(doc("degrade", `[
 		{"resource":"slow","grade":0,"count":200,"timeWindow":10,"minRequestAmount":5,"statIntervalMs":1000},
@@ -227,7 +227,6 @@ func TestSystemLimitOffBecomesZero(t *testing.T) {
 	}
 }
 
-// faults: F021 F023
 func TestUnsupportedRuleWidensOrVanishes(t *testing.T) {
 	base := rule.Flow{Resource: "a", Grade: rule.GradeQPS, Count: 1, LimitApp: "default"}
 	thread := rule.Flow{Resource: "a", Grade: rule.GradeThread, Count: 1}

@@ -32,10 +32,10 @@ type member struct {
 // Open reads every source once, all at the same time, brings the rules into the core, and keeps them there in step.
 // It returns when each source has decided (its document is in force, it has none, or its start policy decided).
 //
-// With wrong parts (a nil source, a bad option, the same source twice) and after an error of Init, Rules is nil and
-// nothing runs. If a source could not be started, the error names it and Rules is there: one broken source does not
-// hold back the others, which run. Call Start to try the failed ones again, or Close. With start policy Wait, Snapshot
-// or Empty (option OnStart) a source that is down is no error.
+// After an error nothing runs. It names every wrong part (a nil source, a bad option, the same source twice; no store
+// was asked then), or every source whose start policy gave up; what the others brought into the core by then stays in
+// force. With a start policy that ends in Snapshot or Empty, as OnStart(datasource.Wait(5*time.Second), datasource.Empty),
+// a broken source is no error and holds back nobody: the others run, and it is tried again until it works.
 func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 	var p plan
 	for _, part := range parts {
@@ -78,18 +78,10 @@ func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 			return nil, fmt.Errorf("sentinel.Open: init: %w", err)
 		}
 	}
-	if err := r.Start(ctx); err != nil {
-		return r, err
+	if err := r.group.Start(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
-}
-
-// Start starts the sources that do not run, after an Open with an error. Those that run are left alone.
-func (r *Rules) Start(ctx context.Context) error {
-	if r == nil {
-		return fmt.Errorf("sentinel: %w", datasource.ErrClosed)
-	}
-	return r.group.Start(ctx)
 }
 
 // Close stops reading and watching. The rules stay in force in the core. It is safe twice and on nil.

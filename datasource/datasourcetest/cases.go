@@ -136,6 +136,7 @@ func sourceGroups() []group {
 			{"TwoSources", recoveryTwoSources},
 			{"EqualContent", recoveryEqualContent},
 			{"Scrambled", recoveryScrambled},
+			{"ManyCuts", recoveryManyCuts},
 		}, false},
 	}, guardGroup(), payloadGroup())
 }
@@ -166,6 +167,14 @@ func sinkGroups() []group {
 			{"Stalled", sinkStalled},
 			{"BrokenMidWrite", sinkBrokenMidWrite},
 			{"Restarted", sinkRestarted},
+		}, false},
+		{"Edit", []scene{
+			{"InForce", editInForce},
+			{"Missing", editMissing},
+			{"Clear", editClear},
+			{"TwoWriters", editTwoWriters},
+			{"BrokenMidWrite", editBrokenMidWrite},
+			{"RestartedMidWrite", editRestartedMidWrite},
 		}, false},
 	}
 }

@@ -219,7 +219,7 @@ func (h *harness) Scramble() error {
 // Requests is what was asked or how often somebody connected, whichever is more.
 func (h *harness) Requests() int {
 	stats := h.link.Stats()
-	return max(int(h.requests.n.Load()), stats.Accepted+stats.Refused)
+	return max(int(h.requests.n.Load()), stats.Accepted)
 }
 
 func (h *harness) Subscriptions() int {
