@@ -37,7 +37,7 @@ func (h *harness) Source() (datasource.Source, error) { return NewSource(h.c, ke
 func (h *harness) Sink() (writable.Sink, error)       { return NewSink(h.c, key) }
 func (h *harness) Secrets() []string                  { return []string{"s3cret-pass"} }
 func (h *harness) Limit() int                         { return DefaultMaxBytes }
-func (h *harness) Subscriptions() int                 { return h.s.subscriptions() }
+func (h *harness) Subscriptions() int                 { return h.s.subscribers() }
 
 func (h *harness) Put(data []byte) error {
 	h.s.put(key, string(data))

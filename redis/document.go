@@ -40,7 +40,7 @@ type getter interface {
 }
 
 // failed notes that a request or a subscription got no answer. A cluster client keeps to a master that died until it looks
-// at the topology again, which it does by itself only each ten seconds: it is told to look now.
+// at the topology again, which by itself it does once a minute: it is told to look now.
 func (d *document) failed(err error) {
 	var answer redis.Error
 	if d.kind.cluster != nil && !errors.As(err, &answer) && !errors.Is(err, context.Canceled) {

@@ -153,9 +153,11 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 			s.doc.failed(err)
 			return explain(err)
 		case <-topology:
+			// What was asked for at the last tick has come meanwhile.
 			if now, _, err := s.owner(ctx); err == nil && now != node {
 				return errMoved
 			}
+			s.subs.look(s.doc.kind.cluster)
 		case <-s.doubts:
 			before = s.count()
 			doubt.Reset(doubtAfter)

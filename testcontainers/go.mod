@@ -3,12 +3,17 @@ module github.com/rulewire/rulewire/testcontainers
 
 go 1.26.7
 
-replace github.com/rulewire/rulewire => ../
+replace (
+	github.com/rulewire/rulewire => ../
+	github.com/rulewire/rulewire/redis => ../redis
+)
 
 require (
 	github.com/hashicorp/consul/api v1.34.5
 	github.com/moby/moby/client v0.6.2
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/rulewire/rulewire v0.0.0-00010101000000-000000000000
+	github.com/rulewire/rulewire/redis v0.0.0-00010101000000-000000000000
 	github.com/testcontainers/testcontainers-go v0.45.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -16,8 +21,6 @@ require (
 	go.uber.org/zap v1.27.1
 	golang.org/x/sys v0.49.0
 )
-
-require github.com/go-json-experiment/json v1.27.2 // indirect
 
 require (
 	dario.cat/mergo v1.0.2 // indirect
@@ -39,6 +42,7 @@ require (
 	github.com/ebitengine/purego v0.10.1 // indirect
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
+	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-ole/go-ole v1.3.0 // indirect
@@ -72,8 +76,6 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
-	github.com/rulewire/rulewire v0.0.0-00010101000000-000000000000
-	github.com/rulewire/rulewire/redis v0.0.0-00010101000000-000000000000
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
@@ -98,5 +100,3 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
-
-replace github.com/rulewire/rulewire/redis => ../redis
