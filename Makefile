@@ -24,7 +24,7 @@ bench: ## one table: work, ours, theirs, ratio, budget, met or not
 fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)
 	go run ./tools/fuzz $(if $(TARGET),-target '$(TARGET)') $(if $(TIME),-time '$(TIME)')
 
-images: ## local images of etcd, Redis and Consul, built from packages (where no image registry answers)
+images: ## local images of etcd, Redis, Nacos and Consul, built from packages (where no image registry answers)
 	go run ./tools/check images
 
 docs: ## write the generated pages again

@@ -48,7 +48,7 @@
 //
 // # Cost
 //
-// One TCP connection and eight goroutines for each client, beside the one goroutine that the engine has for each watch.
+// One TCP connection and some ten goroutines for each client, beside the one goroutine that the engine has for each watch.
 // Idle: one comparison each 10 s for all documents of a client together, and one read of each document per relist (60 s).
 //
 // # Permissions

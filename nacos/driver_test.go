@@ -148,7 +148,7 @@ func TestLostNotifications(t *testing.T) {
 // Two hundred documents on one client cost one connection, and while they are quiet one request each ten seconds for
 // all of them.
 //
-// faults: F119 F121
+// faults: F121
 func TestManyDocumentsShareOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -333,7 +333,7 @@ func TestLoginThatIsNone(t *testing.T) {
 
 // What is not Nacos's answer about this document is an error, never a document and never "missing".
 //
-// faults: F005 F056
+// faults: F005
 func TestAnswersThatAreNone(t *testing.T) {
 	query := func(payload *pb.Payload, err error) func(*server) {
 		return func(s *server) {
@@ -398,8 +398,6 @@ func TestDocumentThatIsBeingModified(t *testing.T) {
 }
 
 // Unless the user says otherwise, no write goes to a server that would overwrite whatever is there.
-//
-// faults: F153
 func TestServerThatDoesNotCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -442,7 +440,7 @@ func TestProbeIsSharedAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// faults: F164
+// faults: F156
 func TestWriteWhoseAnswerIsLost(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		t.Run(fmt.Sprint("done=", done), func(t *testing.T) {
@@ -470,7 +468,9 @@ func TestWriteWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A request may be refused for another reason than the checksum: that is no conflict.
+// A request may be refused for another reason than the checksum: that is no conflict, and no success.
+//
+// faults: F156
 func TestRefusalIsNoConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -570,7 +570,7 @@ func TestLargeDocumentIsReadOnce(t *testing.T) {
 
 // The server balances its clients, asks whether they live, and takes its time to know a new connection.
 //
-// faults: F080 F095
+// faults: F080
 func TestWhatTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

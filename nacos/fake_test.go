@@ -63,7 +63,6 @@ type server struct {
 
 // remote is one connection as the server knows it.
 type remote struct {
-	conn   *pipe
 	out    chan *pb.Payload
 	listen map[place]string
 	acks   int

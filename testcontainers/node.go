@@ -50,8 +50,10 @@ type Spec struct {
 	Alias   string
 	// Ready tries once whether the server answers at its Admin addresses. It is tried again until it returns nil.
 	Ready func(context.Context, *Node) error
-	// Patience is how long the server may take until it answers; zero is a minute.
+	// Patience is how long the server may take until it answers; zero is a minute. Attempts is how often it is killed and
+	// started once more if it does not, as its supervisor would: for servers that give up where the machine is busy.
 	Patience time.Duration
+	Attempts int
 	// Down, if any, is called before the server is stopped, killed or paused: the place to drop its clients.
 	Down func()
 }
@@ -307,6 +309,22 @@ func (n *Node) target(port int, addr string) {
 
 // ready finds where the container's ports are now, which changes at each start, and waits for the server.
 func (n *Node) ready(ctx context.Context) error {
+	for again := 0; ; again++ {
+		err := n.answers(ctx)
+		if err == nil || again >= n.spec.Attempts || ctx.Err() != nil {
+			return err
+		}
+		id := n.ctr.GetContainerID()
+		if _, killed := n.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "SIGKILL"}); killed != nil {
+			return errors.Join(err, killed)
+		}
+		if _, started := n.docker.ContainerStart(ctx, id, client.ContainerStartOptions{}); started != nil {
+			return errors.Join(err, started)
+		}
+	}
+}
+
+func (n *Node) answers(ctx context.Context) error {
 	patience := startTimeout
 	if n.spec.Patience > 0 {
 		patience = n.spec.Patience

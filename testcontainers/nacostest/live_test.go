@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
+	"github.com/nacos-group/nacos-sdk-go/v2/vo"
 
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
@@ -341,8 +342,8 @@ func TestRightsAndNamespaces(t *testing.T) {
 	}
 }
 
-// The user's own client, as clients.NewConfigClient makes it: the driver takes its configuration, leaves it open, and
-// writes no file.
+// The user's own client, as clients.NewConfigClient makes it: the driver takes its configuration, leaves it open, writes
+// no file, and takes no value from the client's files when the server can't be reached.
 //
 // faults: F166
 func TestClientOfTheSDK(t *testing.T) {
@@ -368,5 +369,19 @@ func TestClientOfTheSDK(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "cache")); err == nil && len(entries) > 0 {
 		t.Errorf("%d files in the client's cache", len(entries))
+	}
+	text, err := c.GetConfig(vo.ConfigParam{DataId: at.DataID, Group: at.Group}) // which keeps it in a file
+	if err != nil || text != string(numbered(1)) {
+		t.Fatalf("the client was closed, or does not work: %q, %v", text, err)
+	}
+	s.HTTP().Cut()
+	s.GRPC().Cut()
+	defer s.HTTP().Heal()
+	defer s.GRPC().Heal()
+	if text, err = c.GetConfig(vo.ConfigParam{DataId: at.DataID, Group: at.Group}); err != nil || text == "" {
+		t.Logf("the client itself has no old value either: %q, %v", text, err)
+	}
+	if doc, err := src.Read(t.Context()); err == nil {
+		t.Errorf("with the link cut a read says %s", doc.Data)
 	}
 }

@@ -53,8 +53,9 @@ const (
 	grpcPort = 9848
 	// defaultUser is the one that a new server knows.
 	defaultUser = "nacos"
-	// patience is how long a server may take to start: eight seconds on an idle machine, much more on a busy one.
-	patience = 3 * time.Minute
+	// patience is how long a server may take to start: eight seconds on an idle machine, much more on a busy one, where it
+	// may also give up because its database takes more than ten seconds to open.
+	patience = time.Minute
 	// serveTimeout is how long the server may take until it serves what was written.
 	serveTimeout = 10 * time.Second
 )
@@ -166,7 +167,7 @@ func Run(t testing.TB, options ...Option) *Server {
 			s.Node = n
 			return s.ready(ctx)
 		},
-		Patience: patience, Down: s.http.CloseIdleConnections,
+		Patience: patience, Attempts: 3, Down: s.http.CloseIdleConnections,
 	})
 	return s
 }
