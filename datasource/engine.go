@@ -73,8 +73,8 @@ type run[T any] struct {
 	readProblem, docProblem *problem
 	// lateProblem: a listener that was added later refuses what the others have taken.
 	lateProblem *problem
-	logged                  string
-	loggedAt                time.Time
+	logged      string
+	loggedAt    time.Time
 }
 
 type request[T any] struct {
