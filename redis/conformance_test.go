@@ -3,6 +3,7 @@ package redis
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,7 +27,9 @@ func newHarness(publish bool, options ...Option) datasourcetest.New {
 		if !publish {
 			s.config = "K$gx"
 		}
-		return &harness{s: s, c: s.client(t), options: options, publish: publish}
+		h := &harness{s: s, c: s.client(t), options: options, publish: publish}
+		synctest.Wait() // the client's own goroutines are there before the suite counts
+		return h
 	}
 }
 
@@ -34,7 +37,7 @@ func (h *harness) Source() (datasource.Source, error) { return NewSource(h.c, ke
 func (h *harness) Sink() (writable.Sink, error)       { return NewSink(h.c, key) }
 func (h *harness) Secrets() []string                  { return []string{"s3cret-pass"} }
 func (h *harness) Limit() int                         { return DefaultMaxBytes }
-func (h *harness) Subscriptions() int                 { return h.s.subscriptions() }
+func (h *harness) Subscriptions() int                 { return h.s.subscribers() }
 
 func (h *harness) Put(data []byte) error {
 	h.s.put(key, string(data))

@@ -26,7 +26,7 @@ type document struct {
 	client   redis.UniversalClient
 	timeout  time.Duration
 	maxBytes int
-	astray   bool
+	kind     kind
 
 	// blank: the last answer had no bytes, so the next question must be one that tells missing from empty.
 	blank atomic.Bool
@@ -39,6 +39,15 @@ type getter interface {
 	GetRange(ctx context.Context, key string, start, end int64) *redis.StringCmd
 }
 
+// failed notes that a request or a subscription got no answer. A cluster client keeps to a master that died until it looks
+// at the topology again, which by itself it does once a minute: it is told to look now.
+func (d *document) failed(err error) {
+	var answer redis.Error
+	if d.kind.cluster != nil && !errors.As(err, &answer) && !errors.Is(err, context.Canceled) {
+		d.kind.cluster.ReloadState(context.Background())
+	}
+}
+
 // question asks a getter for the bytes.
 type question func(getter) *redis.StringCmd
 
@@ -46,7 +55,11 @@ func (d *document) read(ctx context.Context) (datasource.Document, error) {
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
 	return d.ask(ctx, func(q question) ([]byte, error) {
-		return call(ctx, func() ([]byte, error) { return d.toMaster(ctx, q) })
+		data, err := call(ctx, func() ([]byte, error) { return d.toMaster(ctx, q) })
+		if err != nil {
+			d.failed(err)
+		}
+		return data, err
 	})
 }
 
@@ -56,7 +69,7 @@ func (d *document) bound(ctx context.Context) (context.Context, context.CancelFu
 
 // toMaster puts a question past replicas and caches: go-redis sends a transaction always to the master.
 func (d *document) toMaster(ctx context.Context, q question) ([]byte, error) {
-	if !d.astray {
+	if !d.kind.astray {
 		return q(d.client).Bytes()
 	}
 	var answer *redis.StringCmd

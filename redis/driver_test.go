@@ -136,7 +136,7 @@ func TestReadTellsMissingEmptyAndPresentApart(t *testing.T) {
 				s := newServer()
 				s.resp2 = resp2
 				src := source(t, s.client(t))
-				src.doc.astray = astray
+				src.doc.kind.astray = astray
 				read := func(want datasource.Presence, data string) datasource.Document {
 					t.Helper()
 					doc, err := src.Read(t.Context())
@@ -225,7 +225,7 @@ func TestReadErrorsSayWhich(t *testing.T) {
 		"type":     "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
 	} {
 		for _, astray := range []bool{false, true} {
-			src.doc.astray = astray
+			src.doc.kind.astray = astray
 			s.set(func() {
 				s.fault = func(_ *peer, cmd []string) string {
 					if cmd[0] == "getrange" {

@@ -68,6 +68,9 @@ func (s *server) client(t testing.TB, change ...func(*redis.Options)) *redis.Cli
 	o := &redis.Options{
 		Addr:   "127.0.0.1:6379", // not a name: go-redis resolves it, and the resolver does not live in bubbles
 		Dialer: s.dial, MaxRetries: -1, DialerRetries: 1,
+		// After as many failures go-redis connects only once a second; in fake time that falls into step with a link that
+		// the suite breaks each 25 ms.
+		PoolSize: 1 << 16,
 		Username: "app", Password: "s3cret-pass",
 	}
 	for _, f := range change {
@@ -122,6 +125,19 @@ func (s *server) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.peers)
+}
+
+// subscribers counts the connections with subscriptions.
+func (s *server) subscribers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for p := range s.peers {
+		if len(p.channels) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // subscriptions counts channels over all connections.

@@ -37,7 +37,7 @@ func NewSink(client redis.UniversalClient, key string, options ...Option) (*Sink
 		return nil, err
 	}
 	return &Sink{
-		doc:     document{id: id, key: key, client: client, timeout: c.timeout, maxBytes: c.maxBytes, astray: k.astray},
+		doc:     document{id: id, key: key, client: client, timeout: c.timeout, maxBytes: c.maxBytes, kind: k},
 		channel: c.channel,
 	}, nil
 }
@@ -81,6 +81,9 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 		}, s.doc.key)
 		return now, err
 	})
+	if err != nil {
+		s.doc.failed(err)
+	}
 	var refused redis.Error
 	switch {
 	case err == nil:

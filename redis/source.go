@@ -27,7 +27,6 @@ var errMoved = errors.New("the key moved to another node of the cluster")
 // goroutine.
 type Source struct {
 	doc     document
-	kind    kind
 	channel string
 	event   string // channel of the keyspace notifications, or ""
 	subs    *Subscriptions
@@ -59,8 +58,8 @@ func NewSource(client redis.UniversalClient, key string, options ...Option) (*So
 		return nil, err
 	}
 	s := &Source{
-		doc:  document{id: id, key: key, client: client, timeout: c.timeout, maxBytes: c.maxBytes, astray: k.astray},
-		kind: k, channel: c.channel, subs: c.shared, doubts: make(chan struct{}, 1),
+		doc:     document{id: id, key: key, client: client, timeout: c.timeout, maxBytes: c.maxBytes, kind: k},
+		channel: c.channel, subs: c.shared, doubts: make(chan struct{}, 1),
 	}
 	if c.keyspace {
 		if !k.known {
@@ -151,11 +150,14 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-m.ended:
+			s.doc.failed(err)
 			return explain(err)
 		case <-topology:
+			// What was asked for at the last tick has come meanwhile.
 			if now, _, err := s.owner(ctx); err == nil && now != node {
 				return errMoved
 			}
+			s.subs.look(s.doc.kind.cluster)
 		case <-s.doubts:
 			before = s.count()
 			doubt.Reset(doubtAfter)
@@ -172,12 +174,12 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 
 // owner gives where to subscribe: plain channels reach every node, keyspace notifications only their key's.
 func (s *Source) owner(ctx context.Context) (node string, on subscriber, err error) {
-	if s.event == "" || s.kind.cluster == nil {
+	if s.event == "" || s.doc.kind.cluster == nil {
 		return "", s.subs.client, nil
 	}
 	ctx, cancel := s.doc.bound(ctx)
 	defer cancel()
-	c, err := call(ctx, func() (*redis.Client, error) { return s.kind.cluster.MasterForKey(ctx, s.doc.key) })
+	c, err := call(ctx, func() (*redis.Client, error) { return s.doc.kind.cluster.MasterForKey(ctx, s.doc.key) })
 	if err != nil {
 		return "", nil, err
 	}

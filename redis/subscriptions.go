@@ -23,8 +23,9 @@ type Subscriptions struct {
 	client  redis.UniversalClient
 	silence time.Duration
 
-	mu    sync.Mutex
-	links map[string]*link
+	mu     sync.Mutex
+	links  map[string]*link
+	looked time.Time
 }
 
 // NewSubscriptions makes the shared part of sources on one client, which is borrowed. It sends nothing. It takes Silence.
@@ -68,6 +69,20 @@ type membership struct {
 	// because a subscription is in place.
 	notify func(message bool)
 	ended  chan error // gets the one reason why the subscription is over
+}
+
+// look has the client look at the topology of its cluster, which by itself it does once a minute, and when a command was
+// sent to the wrong node; a subscription is never told so. All sources together look once in half of Silence.
+func (s *Subscriptions) look(cluster *redis.ClusterClient) {
+	s.mu.Lock()
+	due := time.Since(s.looked) >= s.silence/2
+	if due {
+		s.looked = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		cluster.ReloadState(context.Background())
+	}
 }
 
 // join subscribes to channels on a node, "" being wherever the client goes.
