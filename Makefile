@@ -15,7 +15,8 @@ check: ## the quick part of it: no tests
 	go run ./tools/check format deps docs faults vet lint tidy
 
 run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0)
-	go run ./examples/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')
+	@go build -o bin/service ./examples/service
+	@exec ./bin/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')
 
 bench: ## one table: work, ours, theirs, ratio, budget, met or not
 	go run ./bench

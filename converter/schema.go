@@ -412,7 +412,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 		if d.set.unknown == Note {
 			kind = stranger
 		}
-		fault := &Fault{Reason: "unknown " + u.name, Err: ErrDecode}
+		fault := &Fault{Reason: "unknown " + clip(u.name), Err: ErrDecode}
 		switch kind {
 		case foreignName:
 			if len(foreign) == 0 {
@@ -422,7 +422,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case foreignTypo:
 			if i, ok := s.index[s.foreign[known]]; ok && missing&(1<<i) != 0 {
-				fault.Reason = "missing " + s.members[i].name + ", unknown " + u.name
+				fault.Reason = "missing " + s.members[i].name + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("%q is a name of the %s dialect: is this document in the %[2]s dialect?", known, s.other())
@@ -430,7 +430,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case typo:
 			if i := s.index[known]; missing&(1<<i) != 0 {
-				fault.Reason = "missing " + known + ", unknown " + u.name
+				fault.Reason = "missing " + known + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("did you mean %q?", known)
@@ -490,7 +490,9 @@ const (
 
 // resembles finds the known name that an unknown one was meant to be. A difference in case, "_" or "-" alone counts
 // against every known name (fastjson reads such a member as the known one, and so could a person); a misspelling
-// only against names that are absent, so that a newer Sentinel's "count2" beside "count" is no typo.
+// only against names that are absent, so that a newer Sentinel's "count2" beside "count" is no typo. For the same reason
+// a name of the other dialect may be misspelt only where its counterpart here is required and absent: "counts" beside a
+// "threshold" is somebody's own.
 func (s *schema[R]) resembles(name string, seen uint64) (known string, kind likeness) {
 	if _, ok := s.foreign[name]; ok {
 		return name, foreignName
@@ -504,15 +506,21 @@ func (s *schema[R]) resembles(name string, seen uint64) (known string, kind like
 		if folded == m.folded {
 			return m.name, typo
 		}
-		if kind == stranger && seen&(1<<i) == 0 && near(folded, m.folded) {
+		if kind == stranger && seen&(1<<i) == 0 && near(folded, m.folded) && !continues(name, m.name) {
 			known, kind = m.name, typo
 		}
 	}
-	if kind == stranger {
-		for other := range s.foreign {
-			if f := fold(other); (f == folded || near(folded, f)) && (known == "" || other < known) {
-				known, kind = other, foreignTypo
-			}
+	if kind != stranger {
+		return known, kind
+	}
+	for other, here := range s.foreign {
+		f := fold(other)
+		like := f == folded
+		if i, ok := s.index[here]; ok && !like && s.required&^seen&(1<<i) != 0 {
+			like = near(folded, f) && !continues(name, other)
+		}
+		if like && (known == "" || other < known) {
+			known, kind = other, foreignTypo
 		}
 	}
 	return known, kind

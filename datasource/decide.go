@@ -89,7 +89,7 @@ func (l *run[T]) unchanged(doc Document, resent bool) error {
 			if r.overridden != nil {
 				rules = r.overridden.store
 			}
-			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped}})
+			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped, duplicates: r.status.Duplicates}})
 		}
 	}
 	if l.unsaved {
@@ -174,7 +174,7 @@ func (l *run[T]) applied(c candidate[T], before []T) {
 	r.inForce, r.overridden = c.doc, nil
 	r.status.Counts.Applied++
 	r.status.LastChange, r.status.LastChannel = now, c.channel
-	r.status.Skipped, r.status.Report = c.verdict.skipped, c.verdict.report
+	r.status.Skipped, r.status.Report, r.status.Duplicates = c.verdict.skipped, c.verdict.report, c.verdict.duplicates
 	if c.channel != bySnapshot {
 		r.status.LastSuccess = now
 		r.status.SnapshotSaved = time.Time{}

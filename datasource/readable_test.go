@@ -1149,6 +1149,23 @@ func TestErrorOfAClosedReadableNamesTheCall(t *testing.T) {
 	})
 }
 
+// faults: F132
+func TestEqualRulesAreCountedAndComparedAsOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var lines []string
+		s, e := &store{}, &engine{}
+		s.put(`[{"Name":"a","Max":1},{"Name":"b","Max":1},{"Name":"a","Max":1}]`)
+		r := start(t, s, e, WithObserver(ObserverFunc(func(e Event) { lines = append(lines, e.Diff...) })))
+		st := r.Status()
+		want(t, "status", words(st.Rules, st.Duplicates), "2 1")
+		want(t, "calls", e.got(), "[[{a 1} {b 1}]]")
+		lines = nil
+		s.put(`[{"Name":"a","Max":1},{"Name":"b","Max":1},{"Name":"a","Max":5}]`)
+		_ = r.Refresh(t.Context())
+		want(t, "one is added, none changes", words(len(lines), lines[0][:1], r.Status().Duplicates), "1 + 0")
+	})
+}
+
 // words joins like fmt.Sprintln.
 func words(v ...any) string { return strings.TrimSuffix(fmt.Sprintln(v...), "\n") }
 
