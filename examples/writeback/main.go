@@ -132,7 +132,7 @@ func set(rules []rule.Flow, resource string, count float64) []rule.Flow {
 		}
 	}
 	if !found {
-		rules = append(rules, rule.Flow{Resource: resource, LimitApp: "default", Grade: rule.GradeQPS, Count: count})
+		rules = append(rules, rule.NewFlow(resource, count))
 	}
 	return rules
 }
