@@ -3,7 +3,6 @@ package etcdtest
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -33,9 +32,10 @@ import (
 
 // The driver on a real etcd.
 
-// idleDocker is what the Docker client keeps between two requests.
-var idleDocker = []goleak.Option{
+// helpers are what the helper keeps: the Docker client between two requests, and links that open again with the server.
+var helpers = []goleak.Option{
 	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).accept"),
 }
 
 // soon is more than enough for anything that needs no waiting.
@@ -109,8 +109,6 @@ func (h *harness) Delete() error {
 	})
 }
 
-func (h *harness) DeletePut(data []byte) error { return errors.Join(h.Delete(), h.Put(data)) }
-
 func (h *harness) Expire() error {
 	return h.do(func(ctx context.Context) error {
 		gone := h.admin.Watch(ctx, h.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
@@ -155,7 +153,7 @@ func (h *harness) Break() error { h.link.Cut(); return nil }
 func (h *harness) Stall() error { h.link.Stall(link.Both); return nil }
 func (h *harness) Heal() error  { h.link.Heal(); return nil }
 
-func (h *harness) Requests() int      { return int(h.sent.n.Load()) }
+func (h *harness) Requests() int      { return int(h.sent.messages.Load() + h.sent.dials.Load()) }
 func (h *harness) ClientClosed() bool { return h.client.Ctx().Err() != nil }
 func (h *harness) Limit() int         { return 1536<<10 - 1<<10 - 3*len(h.key) }
 
@@ -183,6 +181,9 @@ type guarded struct {
 }
 
 func (h guarded) Secrets() []string { return []string{password} }
+
+// Requests are without the dials: this client logged in when it was made, and goes back to the server by itself.
+func (h guarded) Requests() int { return int(h.sent.messages.Load()) }
 
 func (h guarded) Deny() error {
 	return h.do(func(ctx context.Context) error {
@@ -226,17 +227,17 @@ func newGuarded(t testing.TB, s *Server) datasourcetest.Harness {
 	return h
 }
 
-// sent counts what a client sends: messages, and dials.
-type sent struct{ n atomic.Int64 }
+// sent counts what a client sends.
+type sent struct{ messages, dials atomic.Int64 }
 
 func (s *sent) dial(ctx context.Context, addr string) (net.Conn, error) {
-	s.n.Add(1)
+	s.dials.Add(1)
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
 func (s *sent) HandleRPC(_ context.Context, r stats.RPCStats) {
 	if _, ok := r.(*stats.OutPayload); ok {
-		s.n.Add(1)
+		s.messages.Add(1)
 	}
 }
 
@@ -246,7 +247,7 @@ func (s *sent) HandleConn(context.Context, stats.ConnStats)                     
 
 func TestConformance(t *testing.T) {
 	s := Run(t)
-	c := datasourcetest.Config{Leaks: idleDocker, New: func(t testing.TB) datasourcetest.Harness { return plain{newHarness(t, s, "", "")} }}
+	c := datasourcetest.Config{Leaks: helpers, New: func(t testing.TB) datasourcetest.Harness { return plain{newHarness(t, s, "", "")} }}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }
@@ -255,9 +256,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithAuthentication(t *testing.T) {
 	s := Run(t, WithArgs("--auth-token-ttl=2", "--bcrypt-cost=4"))
 	must(t, s.EnableAuth(t.Context(), "root", "root password"))
-	c := datasourcetest.Config{Leaks: idleDocker, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
-	datasourcetest.Run(t, c)
-	datasourcetest.RunSink(t, c)
+	datasourcetest.Run(t, datasourcetest.Config{Leaks: helpers, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }})
 }
 
 func newSource(t *testing.T, c *clientv3.Client, key string, options ...etcd.Option) *etcd.Source {
@@ -393,14 +392,20 @@ func TestMutualTLSAndNamespace(t *testing.T) {
 	if got := get(t, s.Client(), "/team/k"); got != string(trial.Document(1)) {
 		t.Errorf("the store has %q", got)
 	}
-	for name, change := range map[string]func(*tls.Config){
-		"other name":     func(c *tls.Config) { c.ServerName = "elsewhere.test" },
-		"no certificate": func(c *tls.Config) { c.Certificates = nil },
-		"no authority":   func(c *tls.Config) { c.RootCAs = nil },
+	for name, change := range map[string]func(*clientv3.Config){
+		"other name": func(c *clientv3.Config) {
+			// The name in the endpoint is the one that the certificate must have.
+			dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", s.Addr(port))
+			})
+			c.Endpoints, c.DialOptions = []string{"https://elsewhere.test:2379"}, []grpc.DialOption{dial}
+		},
+		"no certificate": func(c *clientv3.Config) { c.TLS.Certificates = nil },
+		"no authority":   func(c *clientv3.Config) { c.TLS.RootCAs = nil },
 	} {
 		broken := client(t, s, func(config *clientv3.Config) {
-			change(config.TLS)
-			config.DialTimeout = 0 // else New would already fail
+			config.DialTimeout = 0
+			change(config)
 		})
 		begin := time.Now()
 		_, err := newSource(t, broken, "/k").Read(t.Context())
@@ -420,11 +425,11 @@ func TestMemberWithoutItsCluster(t *testing.T) {
 	must(t, members[0].Put(t.Context(), "k", trial.Document(1)))
 	l := trial.Open(t, newSource(t, client(t, members[2], nil), "k"))
 	must(t, members[0].Pause(t.Context()))
-	must(t, members[1].Pause(t.Context()))
+	must(t, members[1].Kill(t.Context()))
 	l.Until(t, 2*soon, "degraded", func() bool { return l.Status().State == datasource.StateDegraded })
 	t.Log("without its cluster:", l.Status().LastError)
 	must(t, members[0].Resume(t.Context()))
-	must(t, members[1].Resume(t.Context()))
+	must(t, members[1].Start(t.Context()))
 	must(t, members[0].Put(t.Context(), "k", trial.Document(2)))
 	l.InForce(t, 2*datasource.DefaultMaxBackoff, 2)
 }

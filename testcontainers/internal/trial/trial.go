@@ -115,8 +115,14 @@ func last(numbers []int) int {
 	return numbers[len(numbers)-1]
 }
 
-// kills is how often the server is killed.
-const kills = 10
+const (
+	// kills is how often the server is killed.
+	kills = 10
+	// The engine's backoff, shorter than its own so that ten recoveries take a minute.
+	minBackoff, maxBackoff = 100 * time.Millisecond, 3 * time.Second
+	// latency is what a read and an update may take on a machine that is busy.
+	latency = 2 * time.Second
+)
 
 // Kills kills and starts the server again, ten times, while numbered documents are written. Afterwards the last
 // document that was acknowledged, or a later one, must be in force within one backoff period, and nothing may ever have
@@ -130,7 +136,7 @@ func Kills(t *testing.T, server Process, put func(context.Context, []byte) error
 	}
 	var lives []*Live
 	for _, src := range sources {
-		lives = append(lives, Open(t, src))
+		lives = append(lives, Open(t, src, datasource.Backoff(minBackoff, maxBackoff)))
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -156,7 +162,7 @@ func Kills(t *testing.T, server Process, put func(context.Context, []byte) error
 	for range kills {
 		// The stream must be flowing again before it is cut the next time.
 		from := last(lives[0].Numbers())
-		lives[0].Until(t, 2*datasource.DefaultMaxBackoff, fmt.Sprintf("anything after %d", from), func() bool { return last(lives[0].Numbers()) > from })
+		lives[0].Until(t, 2*maxBackoff+latency, fmt.Sprintf("anything after %d", from), func() bool { return last(lives[0].Numbers()) > from })
 		if err := server.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +175,7 @@ func Kills(t *testing.T, server Process, put func(context.Context, []byte) error
 	begin := time.Now()
 	for _, l := range lives {
 		// What was sent last may have been done without an answer.
-		l.Until(t, datasource.DefaultMaxBackoff, fmt.Sprintf("document %d in force", acknowledged), func() bool { return last(l.Numbers()) >= acknowledged })
+		l.Until(t, maxBackoff+latency, fmt.Sprintf("document %d in force", acknowledged), func() bool { return last(l.Numbers()) >= acknowledged })
 		if numbers := l.Numbers(); !slices.IsSorted(numbers) {
 			t.Errorf("went backwards: %v", numbers)
 		}
