@@ -141,9 +141,7 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 		defer t.Stop()
 		topology = t.C
 	}
-	doubt := time.NewTimer(doubtAfter)
-	doubt.Stop()
-	defer doubt.Stop()
+	var doubt <-chan time.Time
 	var before uint64
 	for {
 		select {
@@ -160,8 +158,8 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 			s.subs.look(s.doc.kind.cluster)
 		case <-s.doubts:
 			before = s.count()
-			doubt.Reset(doubtAfter)
-		case <-doubt.C:
+			doubt = time.After(doubtAfter)
+		case <-doubt:
 			if s.count() == before {
 				s.mu.Lock()
 				s.missed = true

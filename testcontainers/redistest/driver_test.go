@@ -359,8 +359,15 @@ func TestClusterMovesTheSlotAndLosesItsMaster(t *testing.T) {
 func TestClusterClientThatReadsReplicasReadsRulesFromTheMaster(t *testing.T) {
 	t.Parallel()
 	g := redistest.RunCluster(t)
-	c := cluster(t, g, func(o *goredis.ClusterOptions) { o.RouteRandomly = true })
 	key := newKey()
+	// It may do no more than docs/redis.md says that it must.
+	for _, s := range append(append([]*redistest.Server{}, g.Masters...), g.Replicas...) {
+		must(t, s.Client().ACLSetUser(t.Context(), "app", "on", ">"+password, "~"+key, "&"+key, "+get", "+getrange", "+watch", "+unwatch",
+			"+multi", "+exec", "+set", "+publish", "+cluster|slots", "+cluster|shards", "+command", "+readonly").Err())
+	}
+	c := cluster(t, g, func(o *goredis.ClusterOptions) {
+		o.RouteRandomly, o.Username, o.Password = true, "app", password
+	})
 	k, err := redis.NewSink(c, key)
 	must(t, err)
 	src, err := redis.NewSource(c, key)
@@ -376,7 +383,9 @@ func TestClusterClientThatReadsReplicasReadsRulesFromTheMaster(t *testing.T) {
 			t.Fatalf("read %s after %s was written", read.Data, doc.Data)
 		}
 	}
-	must(t, c.Del(t.Context(), key).Err())
+	owner, err := g.Owner(t.Context(), key)
+	must(t, err)
+	must(t, owner.Delete(t.Context(), key))
 	if doc, err := src.Read(t.Context()); err != nil || doc.Presence != datasource.Missing {
 		t.Errorf("%v %v", doc.Presence, err)
 	}
@@ -746,5 +755,55 @@ func TestWriteKeepsTheTimeToLiveAndMeetsPlainSet(t *testing.T) {
 	wg.Wait()
 	if wins == 0 || conflicts == 0 {
 		t.Errorf("%d writes, %d conflicts", wins, conflicts)
+	}
+}
+
+// What docs/redis.md says of permissions is enough.
+func TestPermissionsOfTheGuideAreEnough(t *testing.T) {
+	t.Parallel()
+	s := redistest.Run(t, redistest.WithArgs("--notify-keyspace-events", "K$gx"))
+	key := newKey()
+	as := func(user string, rules ...string) *goredis.Client {
+		t.Helper()
+		must(t, s.Client().ACLSetUser(t.Context(), user, append([]string{"reset", "on", ">" + password}, rules...)...).Err())
+		o := s.Options()
+		o.Username, o.Password = user, password
+		return client(t, o)
+	}
+	reader := as("reader", "%R~"+key, "&rules", "+get", "+getrange", "+subscribe", "+unsubscribe", "+ping")
+	listener := as("listener", "~"+key, "&rules", "+get", "+getrange", "+subscribe", "+unsubscribe", "+ping",
+		"&__keyspace@0__:"+key, "+config|get")
+	writer := as("writer", "~"+key, "&rules", "+get", "+getrange", "+watch", "+unwatch", "+multi", "+exec", "+set", "+publish")
+
+	a := live(t, reader, key, time.Hour, redis.Channel("rules"), redis.Silence(time.Second))
+	b := live(t, listener, key, time.Hour, redis.Channel("rules"), redis.Silence(time.Second), redis.Keyspace())
+	a.subscribed()
+	b.subscribed()
+	if note := b.Status().Note; note != "" {
+		t.Errorf("note %q", note)
+	}
+	k, err := redis.NewSink(writer, key, redis.Channel("rules"))
+	must(t, err)
+	first, err := k.Write(t.Context(), numbered(1), writable.Absent)
+	must(t, err)
+	a.wants(1, 5*time.Second)
+	b.wants(1, 5*time.Second)
+	if _, err := k.Write(t.Context(), numbered(2), writable.Absent); !errors.Is(err, datasource.ErrConflict) {
+		t.Error(err)
+	}
+	_, err = k.Write(t.Context(), numbered(2), first.Revision)
+	must(t, err)
+	a.wants(2, 5*time.Second)
+	b.wants(2, 5*time.Second)
+
+	// Without one of them it says so, and nothing was written.
+	must(t, s.Client().ACLSetUser(t.Context(), "writer", "-publish").Err())
+	now, err := k.Read(t.Context())
+	must(t, err)
+	if _, err := k.Write(t.Context(), numbered(3), now.Revision); !goredis.IsPermissionError(err) || !strings.Contains(err.Error(), "publish") {
+		t.Error(err)
+	}
+	if a.now() != 2 {
+		t.Errorf("in force is %d", a.now())
 	}
 }
