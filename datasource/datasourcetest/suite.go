@@ -125,6 +125,7 @@ func (c Config) play(t *testing.T, scene func(*play)) {
 	body := func(t *testing.T) {
 		x := &play{T: t, c: c, signal: newSignal(), skipped: &skipped}
 		x.h = c.New(t)
+		x.settle() // what the harness has started is there, all of it
 		x.goroutinesBefore = bubbleGoroutines()
 		defer x.end()
 		scene(x)
