@@ -32,7 +32,7 @@ type Centre struct {
 	edits    sync.WaitGroup
 	beat     beatState
 
-	answered, editsDone, editsRefused, stale, editsFailed atomic.Uint64
+	answered, editsDone, editsRefused, editsFailed atomic.Uint64
 
 	mu      sync.Mutex
 	started bool
@@ -197,8 +197,7 @@ func (c *Centre) outcome(kind rule.Kind, actor string, err error) error {
 	case err == nil:
 		c.editsDone.Add(1)
 		return nil
-	case errors.Is(err, ErrStale):
-		c.stale.Add(1)
+	case errors.Is(err, ErrStale): // its kind counts it
 	case errors.As(err, &status) && status.Status < 500:
 		c.editsRefused.Add(1)
 	case errors.As(err, &status):
@@ -249,9 +248,11 @@ func (c *Centre) Accept(ctx context.Context, kind rule.Kind, id string) error {
 type Status struct {
 	// Addr is where it listens; nil = it does not.
 	Addr net.Addr
-	// Requests counts all of them. Edits were answered with success, Refused and Failed were not (nothing was changed,
-	// and the store failed or its outcome is unknown), Stale were held back.
-	Requests, Edits, Refused, Failed, Stale uint64
+	// Requests counts all of them. Edits were answered with success, Refused and Failed were not: nothing was changed, and
+	// the store failed or its outcome is unknown.
+	Requests, Edits, Refused, Failed uint64
+	// Stale counts the pushes that were held back, by kind.
+	Stale map[rule.Kind]uint64
 	// Pending is what Centre.Pending gives.
 	Pending []Pending
 	// Heartbeat is the state of the heartbeat; its zero value if there is none.
@@ -260,8 +261,14 @@ type Status struct {
 
 // Status gives a copy of what the centre knows of itself.
 func (c *Centre) Status() Status {
+	stale := make(map[rule.Kind]uint64)
+	for name, k := range c.rules {
+		if n := k.stale(); n > 0 {
+			stale[name] = n
+		}
+	}
 	return Status{Addr: c.Addr(), Requests: c.answered.Load(), Edits: c.editsDone.Load(), Refused: c.editsRefused.Load(),
-		Failed: c.editsFailed.Load(), Stale: c.stale.Load(), Pending: c.Pending(), Heartbeat: c.beat.get()}
+		Failed: c.editsFailed.Load(), Stale: stale, Pending: c.Pending(), Heartbeat: c.beat.get()}
 }
 
 // Addr is where the centre listens; nil before Start and where Start was not called.

@@ -24,6 +24,7 @@ type ruleset interface {
 	set(ctx context.Context, data []byte, from pusher) error
 	accept(ctx context.Context, id string, from pusher) error
 	pending() []Pending
+	stale() uint64
 	kind() rule.Kind
 }
 
@@ -332,6 +333,13 @@ func (k *kind[T]) pending() []Pending {
 		all[i] = k.held[i].Pending
 	}
 	return all
+}
+
+// stale counts the pushes that were held back.
+func (k *kind[T]) stale() uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.next - 1
 }
 
 func (k *kind[T]) accept(ctx context.Context, id string, by pusher) error {

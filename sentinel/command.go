@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/alibaba/sentinel-golang/core/circuitbreaker"
@@ -19,25 +17,18 @@ import (
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
-	"github.com/rulewire/rulewire/writable"
 )
 
 // Command starts a command centre once every source has decided, so that its first answer and its first beat tell of the
 // rules in force; Rules.Command gives it, Rules.Close stops it. Without options it listens on 127.0.0.1:8719 and beats to
 // nobody; application name and type are those of the core's configuration.
 //
-// Every source can be edited: those that have a writable in registry reach their store, and all others are edited in memory
-// only, as with a Java client, until the store's next document. registry may be nil. The kinds without a source (but for
-// isolation rules) start with what the application loaded into the core itself and are edited in memory too; after an edit
-// they belong to Rulewire.
-func Command(registry *writable.Registry, opts ...command.Option) Part {
-	return commandPart{registry, opts}
-}
+// Every source can be edited: with WriteTo the edit reaches its store, else it changes the rules in memory only, as with a
+// Java client, until the store's next document. The kinds without a source (but for isolation rules) start with what the
+// application loaded into the core itself and are edited in memory too; after an edit they belong to Rulewire.
+func Command(opts ...command.Option) Part { return commandPart{opts} }
 
-type commandPart struct {
-	registry *writable.Registry
-	opts     []command.Option
-}
+type commandPart struct{ opts []command.Option }
 
 func (c commandPart) join(p *plan) {
 	p.completes = append(p.completes, completeKinds)
@@ -48,16 +39,9 @@ func (c commandPart) start(ctx context.Context, r *Rules) (func() error, error) 
 	if r.centre != nil {
 		return nil, errors.New("Command: given twice")
 	}
-	all := []command.Option{command.Stats(Statistics()), command.App(coreconfig.AppName(), command.AppType(coreconfig.AppType()))}
-	for _, add := range []func(*Rules, *writable.Registry, *[]command.Option) error{
-		commandDocuments[rule.Flow], commandDocuments[rule.Degrade], commandDocuments[rule.System], commandDocuments[rule.Authority], commandDocuments[rule.ParamFlow],
-		commandDocuments[rule.Isolation],
-	} {
-		if err := add(r, c.registry, &all); err != nil {
-			return nil, fmt.Errorf("Command: %w", err)
-		}
-	}
-	centre, err := command.New(slices.Concat(all, c.opts)...)
+	centre, err := command.New(slices.Concat([]command.Option{
+		command.Registry(&r.registry), command.Stats(Statistics()), command.App(coreconfig.AppName(), command.AppType(coreconfig.AppType())),
+	}, c.opts)...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,69 +58,6 @@ func (r *Rules) Command() *command.Centre {
 		return nil
 	}
 	return r.centre
-}
-
-// commandDocuments gives the command centre the sources of one kind.
-func commandDocuments[T any](r *Rules, registry *writable.Registry, opts *[]command.Option) error {
-	var docs []command.Document[T]
-	for _, readable := range Readables[T](r) {
-		memory, err := writable.NewVolatile(readable)
-		if err != nil {
-			return err
-		}
-		d := &commandDocument[T]{readable: readable, memory: memory, registry: registry}
-		docs = append(docs, d)
-	}
-	*opts = append(*opts, command.Rules(docs...))
-	return nil
-}
-
-// commandDocument is a source, edited through the writable that the registry has for it at the moment, else in memory.
-type commandDocument[T any] struct {
-	readable *datasource.Readable[T]
-	memory   *writable.Writable[T]
-	registry *writable.Registry
-	// last is the registry's writable that was found last: usually still the one.
-	last atomic.Pointer[string]
-}
-
-// ID is the source's.
-func (d *commandDocument[T]) ID() string { return d.readable.ID() }
-
-// InForce gives the source's rules in force, held ones included.
-func (d *commandDocument[T]) InForce() []T {
-	rules, _ := d.readable.Property().Value()
-	return rules
-}
-
-// Volatile says whether edits reach no store.
-func (d *commandDocument[T]) Volatile() bool { return d.writer().Volatile() }
-
-// Edit edits the store's document, or the rules in memory.
-func (d *commandDocument[T]) Edit(ctx context.Context, change func([]T) ([]T, error)) (writable.Result[T], error) {
-	return d.writer().Edit(ctx, change)
-}
-
-func (d *commandDocument[T]) writer() *writable.Writable[T] {
-	if d.registry == nil {
-		return d.memory
-	}
-	if name := d.last.Load(); name != nil {
-		if p, err := writable.Lookup[T](d.registry, *name); err == nil && p.Writable.ID() == d.ID() {
-			return p.Writable
-		}
-	}
-	kind, _ := rule.KindOf[T]()
-	for _, info := range d.registry.List() {
-		if info.Kind != kind || info.SourceID != d.ID() {
-			continue
-		}
-		if p, err := writable.Lookup[T](d.registry, info.Name); err == nil {
-			d.last.Store(&info.Name)
-			return p.Writable
-		}
-	}
-	return d.memory
 }
 
 // completeKinds gives the kinds without a source one in memory, with what the application loaded into the core.

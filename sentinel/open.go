@@ -8,6 +8,7 @@ import (
 	"github.com/rulewire/rulewire/command"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // Rules are the rules that Open keeps in step with their sources. All methods are safe for concurrent use; those that
@@ -18,6 +19,8 @@ type Rules struct {
 	cores   *cores
 	stops   []func() error // of what runs beside the sources
 	centre  *command.Centre
+	// registry has both sides of every source.
+	registry writable.Registry
 
 	flow      *kindState[rule.Flow]
 	degrade   *kindState[rule.Degrade]

@@ -11,6 +11,7 @@ import (
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // Part is what Open is made of: a kind with its source (Flow, Degrade, System, Authority, ParamFlow, Isolation), an
@@ -31,6 +32,8 @@ type config struct {
 	custom  any
 	mapping mapping
 	hold    bool
+	sink    writable.Sink
+	write   []writable.Option
 }
 
 func newConfig(opts ...[]Option) (config, error) {
@@ -220,6 +223,9 @@ func newEntry[R any](kind rule.Kind, src datasource.Source, opts []Option, state
 		}
 		k.parts = append(k.parts, part[R]{})
 		if err := r.group.Add(readable); err != nil {
+			return err
+		}
+		if err := register(r, kind, conv, readable, &conf); err != nil {
 			return err
 		}
 		r.members = append(r.members, member{kind: kind, readable: readable})
