@@ -32,7 +32,9 @@ type Centre struct {
 	edits    sync.WaitGroup
 	beat     beatState
 
-	answered, editsDone, editsRefused, editsFailed atomic.Uint64
+	answered, editsDone, editsRefused, editsFailed, deniedCount atomic.Uint64
+
+	deniedAt atomic.Int64 // when a denied request was logged last, Unix nanoseconds
 
 	mu      sync.Mutex
 	started bool
@@ -117,7 +119,7 @@ func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, 
 	}()
 	actor, err := c.admit(r)
 	if err != nil {
-		c.opts.logger.Warn("rulewire: request refused", "remote", r.RemoteAddr, "path", r.URL.Path, "error", err)
+		c.denied(r, err)
 		w.Header().Set("Connection", "close")
 		return Answer{}, err
 	}
@@ -139,6 +141,18 @@ func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, 
 		}
 	}
 	return cmd.Run(writable.WithActor(r.Context(), actor), &Request{Actor: actor, peer: remoteIP(r).String() + " " + r.UserAgent(), params: params})
+}
+
+// deniedPeriod bounds what a stranger can write into the log.
+const deniedPeriod = 10 * time.Second
+
+// denied counts a request that was not let in, and logs it, but not each.
+func (c *Centre) denied(r *http.Request, err error) {
+	n := c.deniedCount.Add(1)
+	now, last := time.Now().UnixNano(), c.deniedAt.Load()
+	if now-last >= int64(deniedPeriod) && c.deniedAt.CompareAndSwap(last, now) {
+		c.opts.logger.Warn("rulewire: request refused", "remote", r.RemoteAddr, "path", r.URL.Path, "error", err, "so_far", n)
+	}
 }
 
 // edit runs one edit, whose caller may go away: what was received whole is carried through. It is answered in time, whatever
@@ -251,6 +265,8 @@ type Status struct {
 	// Requests counts all of them. Edits were answered with success, Refused and Failed were not: nothing was changed, and
 	// the store failed or its outcome is unknown.
 	Requests, Edits, Refused, Failed uint64
+	// Denied counts the requests that were not let in: by peer, host, origin or token.
+	Denied uint64
 	// Stale counts the pushes that were held back, by kind.
 	Stale map[rule.Kind]uint64
 	// Pending is what Centre.Pending gives.
@@ -268,7 +284,7 @@ func (c *Centre) Status() Status {
 		}
 	}
 	return Status{Addr: c.Addr(), Requests: c.answered.Load(), Edits: c.editsDone.Load(), Refused: c.editsRefused.Load(),
-		Failed: c.editsFailed.Load(), Stale: stale, Pending: c.Pending(), Heartbeat: c.beat.get()}
+		Failed: c.editsFailed.Load(), Denied: c.deniedCount.Load(), Stale: stale, Pending: c.Pending(), Heartbeat: c.beat.get()}
 }
 
 // Addr is where the centre listens; nil before Start and where Start was not called.

@@ -3,6 +3,7 @@ package command
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ func (c *Centre) nodes() (inbound nodeView, all []nodeView) {
 	for _, n := range c.opts.stats.Nodes() {
 		all = append(all, viewNode(&n, minutes[n.Resource], now))
 	}
+	slices.SortFunc(all, func(a, b nodeView) int { return strings.Compare(a.Resource, b.Resource) })
 	total := c.opts.stats.Inbound()
 	return viewNode(&total, minutes[total.Resource], now), all
 }
