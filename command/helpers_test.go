@@ -129,7 +129,11 @@ func join[T any](p *process, g *writable.Registry, key string, sinks bool, close
 		p.t.Fatal(err)
 	}
 	pair := writable.Pair[T]{Readable: r}
-	if sinks {
+	if !sinks {
+		if pair.Writable, err = writable.NewVolatile(r, writable.Logger(nil)); err != nil {
+			p.t.Fatal(err)
+		}
+	} else {
 		pair.Writable, err = writable.New(p.store.Sink(key, datasourcetest.Pushed), converter.JSON[T](), writable.Readable(r),
 			writable.Logger(nil), writable.Audit(p.audit))
 		if err != nil {

@@ -313,7 +313,7 @@ func (h *history) oneOff(peer string, push []print) (at int, before *print) {
 	}
 	for i := len(h.lists) - 1; i >= 0; i-- {
 		l := &h.lists[i]
-		if l.peer != peer || len(l.set) == 0 || len(l.set) > len(push) || len(l.set)+1 < len(push) {
+		if l.peer != peer || len(l.set) == 0 || len(l.set) > len(push)+1 || len(l.set)+1 < len(push) {
 			continue
 		}
 		at, more := -1, false
@@ -326,6 +326,9 @@ func (h *history) oneOff(peer string, push []print) (at int, before *print) {
 				break
 			}
 			at = j
+		}
+		if at < 0 && len(l.set) == len(push)+1 {
+			return -1, nil // a removal explains it, and that is newer than whatever else does
 		}
 		if more || at < 0 {
 			continue
