@@ -137,6 +137,7 @@ func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, 
 	}
 	if cmd.Edits {
 		if err := mayEdit(r); err != nil {
+			c.denied(r, err)
 			return Answer{}, err
 		}
 	}
