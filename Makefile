@@ -14,9 +14,9 @@ test: ## everything that CI checks: format, lint, tidiness, tests with -race, fu
 check: ## the quick part of it: no tests
 	go run ./tools/check format deps docs faults vet lint tidy
 
-run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0)
+run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0 COMMAND=127.0.0.1:8719 DASHBOARD=127.0.0.1:8080)
 	@go build -o bin/service ./examples/service
-	@exec ./bin/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')
+	@exec ./bin/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)') $(if $(COMMAND),-command '$(COMMAND)') $(if $(DASHBOARD),-dashboard '$(DASHBOARD)')
 
 bench: ## one table: work, ours, theirs, ratio, budget, met or not
 	go run ./bench

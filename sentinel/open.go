@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rulewire/rulewire/command"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
 	"github.com/rulewire/rulewire/writable"
@@ -16,6 +17,8 @@ type Rules struct {
 	group   datasource.Group
 	members []member
 	cores   *cores
+	stops   []func() error // of what runs beside the sources
+	centre  *command.Centre
 	// writables has the writing side of each member.
 	writables writable.Registry
 
@@ -46,6 +49,9 @@ func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 			return nil, errors.New("sentinel.Open: nil part")
 		}
 		part.join(&p)
+	}
+	for _, complete := range p.completes {
+		complete(&p)
 	}
 	if len(p.entries) == 0 {
 		return nil, errors.New("sentinel.Open: no source")
@@ -89,16 +95,28 @@ func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 	if err := r.group.Start(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
+	for _, start := range p.starts {
+		stop, err := start(ctx, r)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("sentinel.Open: %w", err), r.Close())
+		}
+		r.stops = append(r.stops, stop)
+	}
 	return r, nil
 }
 
-// Close stops reading and watching. The rules stay in force in the core. It is safe twice and on nil.
+// Close stops reading and watching, after what else Open started. The rules stay in force in the core. It is safe twice and
+// on nil.
 func (r *Rules) Close() error {
 	if r == nil {
 		return nil
 	}
 	defer release(r)
-	return r.group.Close()
+	var errs []error
+	for _, stop := range r.stops {
+		errs = append(errs, stop())
+	}
+	return errors.Join(append(errs, r.group.Close())...)
 }
 
 // Refresh reads every source now and returns once what was read is in force, and puts back what drifted.

@@ -1,6 +1,7 @@
 package sentinel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -158,6 +159,9 @@ type plan struct {
 	inits    []initPart
 	defaults []Option
 	entries  []entry
+	// completes run once all parts are known, starts once every source has decided.
+	completes []func(p *plan)
+	starts    []func(ctx context.Context, r *Rules) (stop func() error, err error)
 }
 
 // entry is one source.

@@ -15,6 +15,7 @@ import (
 	"github.com/alibaba/sentinel-golang/api"
 	"github.com/alibaba/sentinel-golang/core/base"
 
+	"github.com/rulewire/rulewire/command"
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
@@ -157,7 +158,10 @@ type problem struct {
 }
 
 type pending struct {
-	Revision string           `json:"revision"`
+	Revision string           `json:"revision,omitempty"`
+	ID       string           `json:"id,omitempty"`    // of a push by the Dashboard that was held back
+	Actor    string           `json:"actor,omitempty"` // who pushed it
+	Accept   string           `json:"accept,omitempty"`
 	Cause    datasource.Cause `json:"cause"`
 	Rules    int              `json:"rules"`
 	Added    int              `json:"added"`
@@ -182,9 +186,33 @@ func viewOf(s datasource.Status) view {
 		}
 	}
 	if p := s.Pending; p != nil {
-		v.Pending = &pending{p.Revision, p.Cause, p.Rules, p.Added, p.Changed, p.Removed, p.Diff}
+		v.Pending = &pending{Revision: p.Revision, Cause: p.Cause, Rules: p.Rules, Added: p.Added, Changed: p.Changed, Removed: p.Removed, Diff: p.Diff}
 	}
 	return v
+}
+
+// causeStalePush is a push of the Dashboard that would have removed more rules than one click does.
+const causeStalePush datasource.Cause = "stale_push"
+
+// addPushes shows what the command port held back.
+func addPushes(views map[rule.Kind]view, c *command.Centre) {
+	if c == nil {
+		return
+	}
+	s := c.Status()
+	for kind, n := range s.Stale {
+		v := views[kind]
+		v.Refused[causeStalePush] += n
+		views[kind] = v
+	}
+	for _, p := range s.Pending { // the newest of a kind is shown
+		v := views[p.Kind]
+		if v.Pending == nil || v.Pending.Cause == causeStalePush {
+			v.Pending = &pending{Cause: causeStalePush, ID: p.ID, Actor: p.Actor, Rules: p.Rules, Added: p.Added, Changed: p.Changed, Removed: p.Removed,
+				Diff: p.Diff, Accept: fmt.Sprintf("curl -d 'kind=%s&id=%s' http://%s/acceptRules", p.Kind, p.ID, s.Addr)}
+			views[p.Kind] = v
+		}
+	}
 }
 
 func stamp(t time.Time) *time.Time {
@@ -201,6 +229,7 @@ func status(w http.ResponseWriter, r *http.Request, rules *sentinel.Rules) {
 		v.Drift = len(s.Drift) > 0
 		views[s.Kind] = v
 	}
+	addPushes(views, rules.Command())
 	w.Header().Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		writeJSON(w, http.StatusOK, views)

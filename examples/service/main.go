@@ -4,6 +4,8 @@
 //	GET /call/{resource}?arg=…&fail=1&sleep=20ms   200, or 429 with the kind of rule and the rule that refused
 //	GET /rules                                     a page for a browser; one object per kind as JSON otherwise
 //	GET /rules/{kind}                              the rules in force, as a document that a Java client reads
+//
+// With -command it answers the Sentinel Dashboard, which then lists and edits the files' rules.
 package main
 
 import (
@@ -29,10 +31,12 @@ import (
 	"github.com/alibaba/sentinel-golang/core/config"
 	"github.com/alibaba/sentinel-golang/logging"
 
+	"github.com/rulewire/rulewire/command"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/file"
 	"github.com/rulewire/rulewire/rule"
 	"github.com/rulewire/rulewire/sentinel"
+	"github.com/rulewire/rulewire/writable"
 )
 
 //go:embed samples
@@ -41,17 +45,35 @@ var samples embed.FS
 func main() {
 	rules := flag.String("rules", "", "folder with flow.json, degrade.json, … (default: run/rules, made with samples on first use)")
 	addr := flag.String("addr", "127.0.0.1:8088", "address to listen on; port 0 is any free one")
+	var p port
+	flag.StringVar(&p.command, "command", "", "address of the command port for the Sentinel Dashboard, for example 127.0.0.1:8719; port 0 is any free one (default: none)")
+	flag.StringVar(&p.dashboard, "dashboard", "", "dashboards to beat to, host:port with commas between; needs -command, else it is "+command.DefaultAddress)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, *rules, *addr, os.Stdout); err != nil {
+	if err := serve(ctx, *rules, *addr, p, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "service:", err)
 		os.Exit(1)
 	}
 }
 
+// port says whether and how the Sentinel Dashboard gets in. With a port the rules can be edited, and are written to their
+// files.
+type port struct{ command, dashboard string }
+
+func (p port) parts() []sentinel.Part {
+	if p.command == "" && p.dashboard == "" {
+		return nil
+	}
+	opts := []command.Option{command.Dashboards(p.dashboard)}
+	if p.command != "" {
+		opts = append(opts, command.Address(p.command))
+	}
+	return []sentinel.Part{sentinel.Command(opts...)}
+}
+
 // serve runs the service until ctx ends.
-func serve(ctx context.Context, dir, addr string, out io.Writer) error {
+func serve(ctx context.Context, dir, addr string, cmd port, out io.Writer) error {
 	dir, err := prepare(dir)
 	if err != nil {
 		return err
@@ -60,7 +82,7 @@ func serve(ctx context.Context, dir, addr string, out io.Writer) error {
 		return err
 	}
 	p := &printer{out: out, dir: dir}
-	rules, err := open(ctx, dir, p)
+	rules, err := open(ctx, dir, p, cmd.parts())
 	if err != nil {
 		return err
 	}
@@ -71,6 +93,9 @@ func serve(ctx context.Context, dir, addr string, out io.Writer) error {
 	}
 	p.line("listening on http://%s", l.Addr())
 	p.line("rules in %s", dir)
+	if c := rules.Command(); c != nil {
+		p.line("command port http://%s", c.Addr())
+	}
 	srv := &http.Server{Handler: handler(rules), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
@@ -138,31 +163,40 @@ func initCore() error {
 
 // open connects each kind to its file. A file that is absent or bad does not keep the service from starting: an
 // operator sees what is wrong on the page, and the file's next good version comes into force.
-func open(ctx context.Context, dir string, p *printer) (*sentinel.Rules, error) {
-	var parts []sentinel.Part
+func open(ctx context.Context, dir string, p *printer, more []sentinel.Part) (*sentinel.Rules, error) {
+	parts := more
 	for _, k := range rule.Kinds() {
-		src, err := file.NewSource(filepath.Join(dir, string(k)+".json"))
+		path := filepath.Join(dir, string(k)+".json")
+		src, err := file.NewSource(path)
 		if err != nil {
 			return nil, err
 		}
-		opt := sentinel.Engine(
-			datasource.OnStart(datasource.Empty),
-			datasource.WithObserver(p.observer(k)),
-			datasource.Logger(slog.New(slog.DiscardHandler)), // the printer says it in words
-		)
+		sink, err := file.NewSink(path)
+		if err != nil {
+			return nil, err
+		}
+		quiet := slog.New(slog.DiscardHandler) // the printer says it in words
+		opts := []sentinel.Option{
+			sentinel.Engine(datasource.OnStart(datasource.Empty), datasource.WithObserver(p.observer(k)), datasource.Logger(quiet)),
+			sentinel.Sink(sink, writable.Logger(quiet), writable.Audit(p)),
+		}
+		if len(more) > 0 {
+			// The Dashboard's people write rules that only Java enforces, too: they are kept, and shown as held.
+			opts = append(opts, sentinel.Unsupported(sentinel.Hold))
+		}
 		switch k {
 		case rule.KindFlow:
-			parts = append(parts, sentinel.Flow(src, opt))
+			parts = append(parts, sentinel.Flow(src, opts...))
 		case rule.KindDegrade:
-			parts = append(parts, sentinel.Degrade(src, opt))
+			parts = append(parts, sentinel.Degrade(src, opts...))
 		case rule.KindSystem:
-			parts = append(parts, sentinel.System(src, opt))
+			parts = append(parts, sentinel.System(src, opts...))
 		case rule.KindAuthority:
-			parts = append(parts, sentinel.Authority(src, opt))
+			parts = append(parts, sentinel.Authority(src, opts...))
 		case rule.KindParamFlow:
-			parts = append(parts, sentinel.ParamFlow(src, opt))
+			parts = append(parts, sentinel.ParamFlow(src, opts...))
 		case rule.KindIsolation:
-			parts = append(parts, sentinel.Isolation(src, opt))
+			parts = append(parts, sentinel.Isolation(src, opts...))
 		}
 	}
 	return sentinel.Open(ctx, parts...)
@@ -179,6 +213,11 @@ func (p *printer) line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+// Audit tells who edited what.
+func (p *printer) Audit(_ context.Context, r writable.Record) {
+	p.line("%s: written by %s: %d added, %d changed, %d removed, revision %.12s", r.Kind, r.Actor, r.Added, r.Changed, r.Removed, r.To)
 }
 
 func (p *printer) observer(k rule.Kind) datasource.Observer {

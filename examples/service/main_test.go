@@ -45,7 +45,7 @@ func start(t *testing.T, files map[string]string) *service {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, s.dir, "127.0.0.1:0", w); w.Close() }()
+	go func() { ended <- serve(ctx, s.dir, "127.0.0.1:0", port{}, w); w.Close() }()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

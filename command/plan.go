@@ -1,0 +1,353 @@
+package command
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+)
+
+// plan is what a push makes of the rules in the store.
+type plan[T any] struct {
+	next []T
+	// before are the store's rules; replaced are the rules if the push were taken at its word.
+	before, replaced []T
+	// removed names what would go.
+	removed []string
+	// stale: that is more than one push may remove.
+	stale   bool
+	summary summary
+}
+
+// summary identifies what a held push was compared with and what it would do.
+type summary struct{ before, removed uint64 }
+
+// pairs says which row of the store each pushed row is an edit of.
+type pairs struct {
+	pairs   [][2]int // store, push
+	missing []int    // store rows that the push lacks
+	added   []int    // pushed rows that the store lacks
+}
+
+// match pairs the rows of two lists: equal ones first, then those of one key with the same ID, the same shape, and the rest
+// in order. The Dashboard never edits a rule's key.
+func (k *kind[T]) match(store, push []view[T]) pairs {
+	var m pairs
+	byKey := make(map[uint64][]int, len(push))
+	for j := range push {
+		byKey[push[j].key] = append(byKey[push[j].key], j)
+	}
+	takenStore, takenPush := make([]bool, len(store)), make([]bool, len(push))
+	round := func(same func(s, p *view[T]) bool) {
+		for i := range store {
+			if takenStore[i] || store[i].unshown {
+				continue
+			}
+			for _, j := range byKey[store[i].key] {
+				if !takenPush[j] && same(&store[i], &push[j]) {
+					takenStore[i], takenPush[j] = true, true
+					m.pairs = append(m.pairs, [2]int{i, j})
+					break
+				}
+			}
+		}
+	}
+	round(func(s, p *view[T]) bool { return s.full == p.full })
+	if len(m.pairs) < len(store) || len(m.pairs) < len(push) {
+		round(func(s, p *view[T]) bool {
+			id := *k.form.id(&p.rule)
+			return id != "" && id == *k.form.id(&s.rule)
+		})
+		round(func(s, p *view[T]) bool { return k.form.shape(&s.rule) == k.form.shape(&p.rule) })
+		round(func(s, p *view[T]) bool { return true })
+	}
+	for i := range store {
+		if !takenStore[i] && !store[i].unshown {
+			m.missing = append(m.missing, i)
+		}
+	}
+	for j := range push {
+		if !takenPush[j] {
+			m.added = append(m.added, j)
+		}
+	}
+	return m
+}
+
+// plan works out what becomes of the store's rules. inForce are the prints of those that are in force here; literal takes the
+// push at its word, as an operator has seen it: all that it lacks and that is in force goes.
+func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer string, literal bool) plan[T] {
+	store := k.views(current)
+	m := k.match(store, push)
+	p := plan[T]{before: current}
+	p.summary.before = digest(k, store)
+	gone := make(map[int]bool, len(m.missing))
+	var removed maphash.Hash
+	removed.SetSeed(k.seed)
+	for _, i := range m.missing {
+		if !inForce[store[i].print] {
+			continue // not in force here yet: it came meanwhile, from somebody else
+		}
+		gone[i] = true
+		p.removed = append(p.removed, k.describe(&store[i].rule))
+		_ = binary.Write(&removed, binary.LittleEndian, store[i].full) // never fails
+	}
+	p.summary.removed = removed.Sum64()
+	p.replaced = k.build(current, store, push, m, gone)
+	p.next = p.replaced
+	if literal {
+		return p
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if click, ok := k.click(store, push, m, peer); ok {
+		p.next = k.build(current, store, push, click, nil)
+		return p
+	}
+	if k.limit >= 0 && len(gone) > k.limit {
+		p.stale = true
+		return p
+	}
+	kept := false
+	for i := range gone {
+		// What was never shown to who pushes can't be meant by what the push lacks.
+		if k.shown.knows(peer) && !k.shown.saw(peer, store[i].key) {
+			delete(gone, i)
+			kept = true
+		}
+	}
+	if kept {
+		p.next = k.build(current, store, push, m, gone)
+	}
+	return p
+}
+
+// click finds the one change that somebody made on a page which was opened before others changed more. If the push differs
+// from a list that was shown to its peer by exactly one rule that was added or changed, then that is what was meant, and what
+// others did meanwhile stays. A page that shares no rule with the push is not trusted so far: it may be a memory that was
+// lost. Nor is a removal: it can't be told from a page that never had the rule. The caller holds mu.
+func (k *kind[T]) click(store, push []view[T], m pairs, peer string) (pairs, bool) {
+	differ := len(m.missing) + len(m.added)
+	for _, p := range m.pairs {
+		if store[p[0]].full != push[p[1]].full {
+			differ++
+		}
+	}
+	if differ <= 1 {
+		return pairs{}, false // what is in the store explains it
+	}
+	prints := make([]print, len(push))
+	for j := range push {
+		prints[j] = push[j].print
+	}
+	at, before := k.shown.oneOff(peer, prints)
+	if at < 0 {
+		return pairs{}, false
+	}
+	if before == nil {
+		// Added. If somebody else added a rule of the same resource meanwhile, this is one more.
+		return pairs{added: []int{at}}, true
+	}
+	for i := range store {
+		if store[i].print == *before {
+			return pairs{pairs: [][2]int{{i, at}}}, true
+		}
+	}
+	// It was changed by others too: the later edit of the same rule wins, as in every rule page. If it was removed, it is
+	// wanted again.
+	for _, p := range m.pairs {
+		if p[1] == at {
+			return pairs{pairs: [][2]int{p}}, true
+		}
+	}
+	return pairs{added: []int{at}}, true
+}
+
+// build makes the next rules: the store's in their order, with the pairs' pushed values, without what is gone, and the added
+// ones at the end.
+func (k *kind[T]) build(current []T, store, push []view[T], m pairs, gone map[int]bool) []T {
+	to := make(map[int]int, len(m.pairs))
+	for _, p := range m.pairs {
+		to[p[0]] = p[1]
+	}
+	next := make([]T, 0, len(current)+len(m.added))
+	for i := 0; i < len(store); {
+		var parts []T
+		whole, from := true, store[i].from
+		for ; i < len(store) && store[i].from == from; i++ {
+			switch j, paired := to[i]; {
+			case gone[i]:
+				whole = false
+			case paired:
+				merged := k.traits.Clone(&push[j].rule)
+				k.form.merge(&merged, &store[i].rule)
+				whole = whole && k.traits.Equal(&merged, &store[i].rule)
+				parts = append(parts, merged)
+			default:
+				parts = append(parts, store[i].rule)
+			}
+		}
+		switch {
+		case whole:
+			next = append(next, current[from])
+		case len(parts) == 0:
+		case k.form.join != nil:
+			next = append(next, k.form.join(parts))
+		default:
+			next = append(next, parts...)
+		}
+	}
+	// Rows of one pushed rule stay one rule.
+	for n := 0; n < len(m.added); {
+		from := push[m.added[n]].from
+		var parts []T
+		for ; n < len(m.added) && push[m.added[n]].from == from; n++ {
+			parts = append(parts, push[m.added[n]].rule)
+		}
+		if k.form.join != nil {
+			next = append(next, k.form.join(parts))
+		} else {
+			next = append(next, parts...)
+		}
+	}
+	return next
+}
+
+func (k *kind[T]) describe(r *T) string {
+	name := k.form.key(r)
+	if name == "" {
+		name = string(k.name)
+	}
+	return name
+}
+
+func digest[T any](k *kind[T], views []view[T]) uint64 {
+	var h maphash.Hash
+	h.SetSeed(k.seed)
+	for i := range views {
+		_ = binary.Write(&h, binary.LittleEndian, views[i].full)
+	}
+	return h.Sum64()
+}
+
+// history is what was shown to whom, newest last: the answers to reads, and the lists that were pushed, which is what the
+// pusher remembers. It holds prints only, and is bounded.
+type history struct {
+	lists []shownList
+	rules int
+}
+
+type shownList struct {
+	peer string
+	set  map[uint64]uint64 // full → key
+}
+
+// The bounds of a history: lists, and rules over all lists. A list of its own is always kept.
+const (
+	maxLists = 512
+	maxShown = 100_000
+)
+
+func (h *history) add(peer string, prints []print) {
+	set := make(map[uint64]uint64, len(prints))
+	for _, p := range prints {
+		set[p.full] = p.key
+	}
+	for i := len(h.lists) - 1; i >= 0; i-- {
+		if l := h.lists[i]; l.peer == peer && equalSets(l.set, set) {
+			// The same page again: it is the newest now.
+			h.lists = append(slices.Delete(h.lists, i, i+1), l)
+			return
+		}
+		if len(h.lists)-i > 8 {
+			break // far back, telling would cost more than a list
+		}
+	}
+	h.lists = append(h.lists, shownList{peer, set})
+	h.rules += len(set)
+	drop := 0
+	for len(h.lists)-drop > 1 && (len(h.lists)-drop > maxLists || h.rules > maxShown) {
+		h.rules -= len(h.lists[drop].set)
+		drop++
+	}
+	h.lists = slices.Delete(h.lists, 0, drop)
+}
+
+func equalSets(a, b map[uint64]uint64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for full := range a {
+		if _, ok := b[full]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// knows says whether anything was shown to peer.
+func (h *history) knows(peer string) bool {
+	return slices.ContainsFunc(h.lists, func(l shownList) bool { return l.peer == peer })
+}
+
+// saw says whether a rule with this key was shown to peer.
+func (h *history) saw(peer string, key uint64) bool {
+	for i := range h.lists {
+		if h.lists[i].peer != peer {
+			continue
+		}
+		for _, k := range h.lists[i].set {
+			if k == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oneOff looks, newest first, for a list that was shown to peer and that push differs from by one added rule (before is nil)
+// or by one changed one; at is that rule's place in push, -1 if there is no such list.
+func (h *history) oneOff(peer string, push []print) (at int, before *print) {
+	pushed := make(map[uint64]bool, len(push))
+	for _, p := range push {
+		pushed[p.full] = true
+	}
+	for i := len(h.lists) - 1; i >= 0; i-- {
+		l := &h.lists[i]
+		if l.peer != peer || len(l.set) == 0 || len(l.set) > len(push)+1 || len(l.set)+1 < len(push) {
+			continue
+		}
+		at, more := -1, false
+		for j, p := range push {
+			if _, ok := l.set[p.full]; ok {
+				continue
+			}
+			if at >= 0 {
+				more = true
+				break
+			}
+			at = j
+		}
+		if at < 0 && len(l.set) == len(push)+1 {
+			return -1, nil // a removal explains it, and that is newer than whatever else does
+		}
+		if more || at < 0 {
+			continue
+		}
+		var lacks []print
+		for full, key := range l.set {
+			if !pushed[full] {
+				lacks = append(lacks, print{key, full})
+				if len(lacks) > 1 {
+					break
+				}
+			}
+		}
+		switch {
+		case len(lacks) == 0:
+			return at, nil
+		case len(lacks) == 1 && len(l.set) > 1 && lacks[0].key == push[at].key:
+			return at, &lacks[0]
+		}
+	}
+	return -1, nil
+}
