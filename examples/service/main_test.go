@@ -207,8 +207,8 @@ func TestEachKindRefusesInItsOwnWay(t *testing.T) {
 		"authority.json":  `[{"resource":"x","limitApp":"a,b"}]`,
 	})
 	var wg sync.WaitGroup
-	wg.Go(func() { s.get("/call/report?sleep=2s", "*/*") })
-	deadline := time.Now().Add(10 * time.Second)
+	wg.Go(func() { s.get("/call/report?sleep=5s", "*/*") })
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		if n, body := s.passes("/call/report", 1); n == 0 {
 			if !strings.Contains(body, `"kind": "isolation"`) {
