@@ -34,18 +34,27 @@ type service struct {
 	mu    sync.Mutex
 	lines []string
 	more  chan struct{}
+	stop  func() // safe twice
 }
 
 func start(t *testing.T, files map[string]string) *service {
 	t.Helper()
-	s := &service{t: t, dir: t.TempDir(), more: make(chan struct{}, 1)}
+	dir := t.TempDir()
+	s := &service{t: t, dir: dir}
 	for name, text := range files {
 		s.write(name, text)
 	}
+	return startIn(t, dir, port{})
+}
+
+// startIn runs a service on dir until stop, or until the test ends.
+func startIn(t *testing.T, dir string, cmd port) *service {
+	t.Helper()
+	s := &service{t: t, dir: dir, more: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, s.dir, "127.0.0.1:0", port{}, w); w.Close() }()
+	go func() { ended <- serve(ctx, dir, "127.0.0.1:0", cmd, w); w.Close() }()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -59,7 +68,7 @@ func start(t *testing.T, files map[string]string) *service {
 			}
 		}
 	}()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -67,6 +76,7 @@ func start(t *testing.T, files map[string]string) *service {
 		<-read
 		http.DefaultClient.CloseIdleConnections()
 	})
+	t.Cleanup(s.stop)
 	s.url = strings.TrimPrefix(s.line("listening on "), "listening on ")
 	if got := s.line("rules in /"); got != "rules in "+s.dir {
 		t.Errorf("got %q", got)
