@@ -2,6 +2,7 @@ package converter
 
 import (
 	"bytes"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -127,14 +128,25 @@ func found(raw []byte) string {
 }
 
 // shorten keeps an error readable and a payload out of it.
-func shorten(raw []byte) string {
-	const most = 40
-	if len(raw) <= most {
-		return string(raw)
+func shorten(raw []byte) string { return cut(raw, 40) }
+
+// The most bytes of names, pointers and values, and of a whole reason, that a message prints.
+const (
+	mostName   = 200
+	mostReason = 1000
+)
+
+// clip bounds a name, pointer or value that comes from a document.
+func clip(text string) string { return cut(text, mostName) }
+
+// cut ends a long text at a rune, and says how long it was.
+func cut[T string | []byte](text T, most int) string {
+	if len(text) <= most {
+		return string(text)
 	}
 	n := most
-	for n > 0 && !utf8.RuneStart(raw[n]) {
+	for n > most-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return string(raw[:n]) + "…"
+	return string(text[:n]) + "… (" + strconv.Itoa(len(text)) + " bytes)"
 }

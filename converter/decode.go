@@ -90,7 +90,7 @@ func (d *reader) refuse(at int, name string, f *Fault) {
 }
 
 func (d *reader) duplicate(at int, name string) {
-	d.reject(at, name, &Fault{Reason: name + " stands twice in one object", Err: ErrDecode})
+	d.reject(at, name, &Fault{Reason: clip(name) + " stands twice in one object", Err: ErrDecode})
 }
 
 // wrong rejects the value at the cursor and steps over it.

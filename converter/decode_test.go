@@ -382,6 +382,49 @@ func TestF037MisspeltFieldRefusesTheDocument(t *testing.T) {
 	rejected(t, note, `[{"resource":"a","treshold":100}]`, rule.ErrInvalid, "missing required threshold")
 }
 
+func TestNameOfItsOwnIsNoTypo(t *testing.T) {
+	for doc, names := range map[string][]string{
+		`[{"resource":"a","count":1,%q:1}]`: {"limitQps", "limitIp", "limitUp", "limitAppName", "trade", "grader", "count2", "counts", "resourceId", "source",
+			"minQueueingTimeMs", "thresholds"},
+		`[{"resource":"a","count":1,"grade":1,%q:1}]`: {"trade", "grader", "gradeName", "grade2"},
+	} {
+		for _, name := range names {
+			if r := one(t, converter.JSON[rule.Flow](), fmt.Sprintf(doc, name)); len(r.Extra) != 1 || r.Extra[0].Name != name {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	for _, name := range []string{"counts", "count2", "mount", "limitQps", "grader", "trade"} {
+		if r := one(t, converter.JSON[rule.Flow](golang), fmt.Sprintf(`[{"resource":"a","threshold":1,%q:1}]`, name)); len(r.Extra) != 1 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for _, name := range []string{"source", "resourceId", "resource_id", "minThread", "trade"} {
+		one(t, converter.JSON[rule.System](), fmt.Sprintf(`[{"qps":1,%q:1}]`, name))
+		one(t, converter.JSON[rule.System](golang), fmt.Sprintf(`[{"metricType":3,"triggerCount":1,%q:1}]`, name))
+	}
+	for _, name := range []string{"maxRequestAmount", "trade", "retryCount"} {
+		one(t, converter.JSON[rule.Degrade](), fmt.Sprintf(`[{"resource":"a","count":1,"timeWindow":1,%q:1}]`, name))
+	}
+}
+
+func TestTypoThatANameOfItsOwnCantBeIsStillRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"resourc": "resource", "controlBehaviour": "controlBehavior", "controllBehavior": "controlBehavior", "controlBehaviours": "controlBehavior",
+		"warmUpPeriodSecs": "warmUpPeriodSec", "maxQueingTimeMs": "maxQueueingTimeMs", "limitAp": "limitApp", "gradde": "grade",
+	} {
+		refused(t, converter.JSON[rule.Flow](), fmt.Sprintf(`[{"count":1,%q:1}]`, name), fmt.Sprintf("did you mean %q?", want))
+	}
+	refused(t, converter.JSON[rule.Flow](), `[{"resource":"a","cuont":1}]`, "missing count, unknown cuont", `did you mean "count"?`)
+	for _, name := range []string{"treshold", "tresholds", "thresholds", "THRESHOLD"} {
+		refused(t, converter.JSON[rule.Flow](golang), fmt.Sprintf(`[{"resource":"a",%q:1}]`, name), `did you mean "threshold"?`)
+	}
+	// Of the other dialect: exact but for case, or in the place of the missing one.
+	refused(t, converter.JSON[rule.Flow](golang), `[{"resource":"a","threshold":1,"COUNT":1}]`, "java dialect?")
+	refused(t, converter.JSON[rule.Flow](golang), `[{"resource":"a","cuont":1}]`, "missing threshold, unknown cuont", "java dialect?")
+	refused(t, converter.JSON[rule.Degrade](), `[{"resource":"a","count":1,"statIntervalMS":1}]`, `did you mean "statIntervalMs"?`)
+}
+
 // faults: F026 F060
 func TestF060OtherDocumentsAreRefusedByName(t *testing.T) {
 	for _, yaml := range []bool{false, true} {

@@ -58,7 +58,7 @@ func (w *writer) quote(b []byte, s, field string) []byte {
 	quoted, err := jsontext.AppendQuote(b, s)
 	if err != nil {
 		// Replacing the bad bytes would make another resource of it.
-		w.fail(field, rule.ErrInvalid, "not valid UTF-8: "+quote(s))
+		w.fail(field, rule.ErrInvalid, "not valid UTF-8: "+quote(clip(s)))
 		return b
 	}
 	return quoted
@@ -92,14 +92,14 @@ func (w *writer) extra(b []byte, members rule.Extra, known func(string) bool) []
 	names := make(map[string]bool, len(members))
 	for _, m := range members {
 		if names[m.Name] || known(m.Name) {
-			w.fail(m.Name, rule.ErrInvalid, quote(m.Name)+" in Extra is a member that is written already")
+			w.fail(m.Name, rule.ErrInvalid, quote(clip(m.Name))+" in Extra is a member that is written already")
 			continue
 		}
 		names[m.Name] = true
 		b = append(w.quote(append(b, ','), m.Name, m.Name), ':')
 		text, err := jsontext.AppendFormat(b, m.Value)
 		if err != nil {
-			w.fail(m.Name, rule.ErrInvalid, "the value of "+quote(m.Name)+" in Extra is not JSON")
+			w.fail(m.Name, rule.ErrInvalid, "the value of "+quote(clip(m.Name))+" in Extra is not JSON")
 			continue
 		}
 		b = text

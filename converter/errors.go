@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ErrDecode is wrapped by every fault about bytes that are not a rule document.
@@ -29,7 +31,8 @@ type Fault struct {
 	Err error
 }
 
-// Error gives the place and the reason in one line.
+// Error gives the place and the reason in one line of bounded length: what comes from the document is cut, and says how long it
+// was. The fields have it whole where they name a place.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	switch {
@@ -40,27 +43,74 @@ func (f *Fault) Error() string {
 	}
 	switch {
 	case f.Pointer != "":
-		b.WriteString(f.Pointer + ": ")
+		b.WriteString(clip(f.Pointer) + ": ")
 	case f.Index >= 0 && f.Field != "":
-		fmt.Fprintf(&b, "/%d/%s: ", f.Index, f.Field)
+		fmt.Fprintf(&b, "/%d/%s: ", f.Index, clip(f.Field))
 	case f.Index >= 0:
 		fmt.Fprintf(&b, "/%d: ", f.Index)
 	}
-	switch {
-	case f.Reason != "":
-		b.WriteString(f.Reason)
-	case f.Expected != "" && f.Found != "":
-		b.WriteString("expected " + f.Expected + ", found " + f.Found)
-	case f.Err != nil:
-		b.WriteString(f.Err.Error())
+	if f.unnamed() {
+		b.WriteString(clip(f.Field) + ": ")
 	}
-	if f.Reason != "" && f.Expected != "" && f.Found != "" {
-		b.WriteString(" (expected " + f.Expected + ", found " + f.Found + ")")
+	var wanted string
+	if f.Expected != "" && f.Found != "" {
+		wanted = "expected " + cut(f.Expected, mostReason) + ", found " + clip(f.Found)
+	}
+	switch {
+	case f.Reason != "" && wanted != "":
+		b.WriteString(cut(f.Reason, mostReason) + " (" + wanted + ")")
+	case f.Reason != "":
+		b.WriteString(cut(f.Reason, mostReason))
+	case wanted != "":
+		b.WriteString(wanted)
+	case f.Err != nil:
+		b.WriteString(cut(f.Err.Error(), mostReason))
 	}
 	if f.Hint != "" {
-		b.WriteString("; " + f.Hint)
+		b.WriteString("; " + cut(f.Hint, mostReason))
 	}
 	return b.String()
+}
+
+// unnamed says that neither the pointer nor the reason says which member is meant: a pointer to a rule can't end with a
+// member that the rule lacks.
+func (f *Fault) unnamed() bool {
+	if f.Field == "" || f.Pointer == "" && f.Index >= 0 {
+		return false
+	}
+	if strings.HasSuffix(f.Pointer, "/"+f.Field) || strings.HasSuffix(f.Pointer, "/"+escapePointer(f.Field)) {
+		return false
+	}
+	path := steps(f.Field)
+	if len(path) == 0 {
+		return true
+	}
+	around, last := "", path[len(path)-1]
+	for _, step := range path[:len(path)-1] {
+		around += "/" + escapePointer(step)
+	}
+	if strings.HasSuffix(f.Pointer, around+"/"+escapePointer(last)) {
+		return false
+	}
+	return !strings.HasSuffix(f.Pointer, around) || !says(f.Reason, last)
+}
+
+// says tells whether a text has a name as a word of its own.
+func says(text, name string) bool {
+	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for from := 0; ; {
+		i := strings.Index(text[from:], name)
+		if i < 0 {
+			return false
+		}
+		start, end := from+i, from+i+len(name)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		if !letter(before) && !letter(after) {
+			return true
+		}
+		from = start + 1
+	}
 }
 
 // Unwrap gives the sentinel.

@@ -6,6 +6,10 @@ var flowCodecs = build(func(dialect DialectName) codec[rule.Flow] {
 	cluster := newSchema(dialect, func(c *rule.ClusterFlowConfig) *rule.Extra { return &c.Extra }, clusterFlowFields())
 	s := newSchema(dialect, func(r *rule.Flow) *rule.Extra { return &r.Extra }, flowFields(cluster))
 	s.resource = func(r *rule.Flow) string { return r.Resource }
+	s.rare = func(r *rule.Flow) bool {
+		return r.RefResource != "" || r.ClusterConfig != nil || r.MemoryAdaptive || r.WarmUpColdFactor != 0 || r.StatIntervalInMs != 0 ||
+			r.LowMemUsageThreshold != 0 || r.HighMemUsageThreshold != 0 || r.MemLowWaterMarkBytes != 0 || r.MemHighWaterMarkBytes != 0
+	}
 	if dialect == Java {
 		return s
 	}
@@ -40,7 +44,7 @@ func flowFields(cluster codec[rule.ClusterFlowConfig]) []field[rule.Flow] {
 		java(own("strategy", "0"), typed(func(r *r) *int32 { return (*int32)(&r.Strategy) }, relationChoices...)),
 		golang(own("relationStrategy", "0"),
 			typed(func(r *r) *int32 { return (*int32)(&r.Strategy) }, choice{0, "current resource"}, choice{1, "associated resource"})),
-		same(opt("refResource", ""), text(func(r *r) *string { return &r.RefResource })),
+		same(seldom("refResource"), text(func(r *r) *string { return &r.RefResource })),
 
 		// Java's four behaviours are the golang dialect's pair: bit 0 is the warm-up, bit 1 the queue.
 		java(own("controlBehavior", "0"), typed(func(r *r) *int32 { return (*int32)(&r.ControlBehavior) }, behaviorChoices...)),
@@ -61,7 +65,7 @@ func flowFields(cluster codec[rule.ClusterFlowConfig]) []field[rule.Flow] {
 			},
 			choice{0, "direct"}, choice{1, "warm up"}, choice{2, "memory adaptive"})),
 		// In the java dialect 0 and 1 would be a second, contradicting way to write controlBehavior.
-		java(opt("tokenCalculateStrategy", ""), enum(
+		java(seldom("tokenCalculateStrategy"), enum(
 			func(r *r) int64 {
 				if r.MemoryAdaptive {
 					return 2
@@ -74,15 +78,15 @@ func flowFields(cluster codec[rule.ClusterFlowConfig]) []field[rule.Flow] {
 		both(own("maxQueueingTimeMs", "500").int32(), own("maxQueueingTimeMs", "0").uint32(), integer(func(r *r) *int64 { return &r.MaxQueueingTimeMs })),
 		both(own("limitApp", `"default"`), opt("limitApp", `"default"`), origin(func(r *r) *string { return &r.LimitApp })),
 		both(own("clusterMode", "false"), opt("clusterMode", "false"), flag(func(r *r) *bool { return &r.ClusterMode })),
-		same(opt("clusterConfig", ""), nested(func(r *r) **rule.ClusterFlowConfig { return &r.ClusterConfig }, cluster)),
+		same(seldom("clusterConfig"), nested(func(r *r) **rule.ClusterFlowConfig { return &r.ClusterConfig }, cluster)),
 		both(own("regex", ""), opt("regex", ""), flag(func(r *r) *bool { return &r.Regex })),
 
-		both(opt("warmUpColdFactor", "").uint32(), own("warmUpColdFactor", "0").uint32(), integer(func(r *r) *int64 { return &r.WarmUpColdFactor })),
-		both(opt("statIntervalInMs", "").uint32(), own("statIntervalInMs", "0").uint32(), integer(func(r *r) *int64 { return &r.StatIntervalInMs })),
-		same(opt("lowMemUsageThreshold", ""), integer(func(r *r) *int64 { return &r.LowMemUsageThreshold })),
-		same(opt("highMemUsageThreshold", ""), integer(func(r *r) *int64 { return &r.HighMemUsageThreshold })),
-		same(opt("memLowWaterMarkBytes", ""), integer(func(r *r) *int64 { return &r.MemLowWaterMarkBytes })),
-		same(opt("memHighWaterMarkBytes", ""), integer(func(r *r) *int64 { return &r.MemHighWaterMarkBytes })),
+		both(seldom("warmUpColdFactor").uint32(), own("warmUpColdFactor", "0").uint32(), integer(func(r *r) *int64 { return &r.WarmUpColdFactor })),
+		both(seldom("statIntervalInMs").uint32(), own("statIntervalInMs", "0").uint32(), integer(func(r *r) *int64 { return &r.StatIntervalInMs })),
+		same(seldom("lowMemUsageThreshold"), integer(func(r *r) *int64 { return &r.LowMemUsageThreshold })),
+		same(seldom("highMemUsageThreshold"), integer(func(r *r) *int64 { return &r.HighMemUsageThreshold })),
+		same(seldom("memLowWaterMarkBytes"), integer(func(r *r) *int64 { return &r.MemLowWaterMarkBytes })),
+		same(seldom("memHighWaterMarkBytes"), integer(func(r *r) *int64 { return &r.MemHighWaterMarkBytes })),
 	)
 }
 

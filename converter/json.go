@@ -62,6 +62,10 @@ func newFormat[T any](set *settings) Converter[T] {
 	return f
 }
 
+// Check says beforehand what every Decode and Encode would: no converter for T, or no such dialect or policy. datasource.New
+// asks it, so that a slip in the code is not taken for a bad document.
+func (f *format[T]) Check() error { return f.err }
+
 func (f *format[T]) Decode(data []byte) (Decoded[T], error) {
 	if f.err != nil {
 		return Decoded[T]{}, f.err

@@ -20,7 +20,7 @@ const (
 type UnknownPolicy string
 
 const (
-	// RefuseTypos refuses the document where an unknown member nearly spells a known, absent one, differs from a known
+	// RefuseTypos refuses the document where an unknown member misspells a known, absent one, differs from a known
 	// one only in case, "_" or "-", or belongs to the other dialect; any other is kept and reported. The default.
 	RefuseTypos UnknownPolicy = "refuse-typos"
 	// Refuse refuses the document where any member is unknown. Dashboard metadata stays known.

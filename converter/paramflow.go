@@ -118,7 +118,7 @@ func itemCodec(dialect DialectName) codec[rule.ParamFlowItem] {
 		case class == "":
 			i.ClassType = classOf(i)
 		case classes[class] != i.kind:
-			d.rejectObject(o.at, "classType", &Fault{Reason: "valKind " + strconv.FormatInt(i.kind, 10) + " and classType " + quote(class) +
+			d.rejectObject(o.at, "classType", &Fault{Reason: "valKind " + strconv.FormatInt(i.kind, 10) + " and classType " + quote(clip(class)) +
 				" differ; remove classType", Err: rule.ErrInvalid})
 			return
 		default:
@@ -132,7 +132,7 @@ func itemCodec(dialect DialectName) codec[rule.ParamFlowItem] {
 		wire: func(w *writer, r *rule.ParamFlowItem) []itemWire {
 			kind, ok := classes[r.ClassType]
 			if !ok {
-				w.fail("classType", rule.ErrInvalid, "unknown classType "+quote(r.ClassType))
+				w.fail("classType", rule.ErrInvalid, "unknown classType "+quote(clip(r.ClassType)))
 			}
 			i := itemWire{ParamFlowItem: *r, kind: kind}
 			if bare := (itemWire{ParamFlowItem: *r, kind: kind}); classOf(&bare) == r.ClassType {

@@ -24,6 +24,8 @@ type spelling struct {
 	std string
 	// least and most bound an integer; both 0 in a table: any int64.
 	least, most int64
+	// seldom members are optional ones that the schema's rare asks for all at once.
+	seldom bool
 }
 
 type mode uint8
@@ -42,6 +44,9 @@ const (
 func own(name, std string) spelling { return spelling{name: name, std: std} }
 func opt(name, std string) spelling { return spelling{name: name, std: std, mode: optional} }
 func req(name string) spelling      { return spelling{name: name, mode: required} }
+
+// seldom is opt for a member that the schema's rare knows of.
+func seldom(name string) spelling { return spelling{name: name, mode: optional, seldom: true} }
 
 func (s spelling) in(least, most int64) spelling { s.least, s.most = least, most; return s }
 
@@ -62,7 +67,11 @@ type schema[R any] struct {
 	members []member[R]
 	// written are the members that are no metadata.
 	written []member[R]
-	index   map[string]uint8
+	// rare, where set, says that a rule has one of the seldom members; where it has none, as most rules, only the usual
+	// members are looked at: half the work of encoding was to find that fifteen of them are not to be written.
+	rare  func(r *R) bool
+	usual []member[R]
+	index map[string]uint8
 	// foreign holds the names that only the other dialect has, each with this dialect's name for it; "" where there is
 	// no single one.
 	foreign map[string]string
@@ -92,6 +101,19 @@ type member[R any] struct {
 	// padded is comma in an array of fixed length, size its length; 0 where it does not fit.
 	padded [32]byte
 	size   int
+	// standard is the default in Go, for the plain kinds; whole is the member with it, as it is written, and wholeSize its
+	// length, 0 where it does not fit or is never written.
+	standard  standard
+	whole     [32]byte
+	wholeSize int
+}
+
+// standard is a default by kind.
+type standard struct {
+	text   string
+	double float64
+	number int64 // integers and choices
+	flag   bool
 }
 
 // object is what is known of one object while it is read.
@@ -168,13 +190,27 @@ func newSchema[R any](dialect DialectName, extra func(*R) *rule.Extra, fields []
 			m.scan(d, &s.template, &m.spelling)
 		}
 	}
-	for _, m := range s.members {
-		if m.mode != metadata {
-			s.written = append(s.written, m)
-		}
-	}
 	if len(d.faults) > 0 {
 		panic("converter: bad default: " + d.faults[0].Error())
+	}
+	for i := range s.members {
+		m := &s.members[i]
+		m.standard = m.standardOf(&s.template)
+		if m.mode == always {
+			text := m.print(&writer{dialect: dialect}, nil, &s.template, &s.template)
+			if len(text) <= len(m.whole) {
+				m.wholeSize = copy(m.whole[:], text)
+			}
+		}
+	}
+	for _, m := range s.members {
+		if m.mode == metadata {
+			continue
+		}
+		s.written = append(s.written, m)
+		if !m.seldom {
+			s.usual = append(s.usual, m)
+		}
 	}
 	return s
 }
@@ -376,7 +412,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 		if d.set.unknown == Note {
 			kind = stranger
 		}
-		fault := &Fault{Reason: "unknown " + u.name, Err: ErrDecode}
+		fault := &Fault{Reason: "unknown " + clip(u.name), Err: ErrDecode}
 		switch kind {
 		case foreignName:
 			if len(foreign) == 0 {
@@ -386,7 +422,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case foreignTypo:
 			if i, ok := s.index[s.foreign[known]]; ok && missing&(1<<i) != 0 {
-				fault.Reason = "missing " + s.members[i].name + ", unknown " + u.name
+				fault.Reason = "missing " + s.members[i].name + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("%q is a name of the %s dialect: is this document in the %[2]s dialect?", known, s.other())
@@ -394,7 +430,7 @@ func (s *schema[R]) judge(d *reader, o *object, missing uint64) uint64 {
 			continue
 		case typo:
 			if i := s.index[known]; missing&(1<<i) != 0 {
-				fault.Reason = "missing " + known + ", unknown " + u.name
+				fault.Reason = "missing " + known + ", unknown " + clip(u.name)
 				missing &^= 1 << i
 			}
 			fault.Hint = fmt.Sprintf("did you mean %q?", known)
@@ -454,7 +490,9 @@ const (
 
 // resembles finds the known name that an unknown one was meant to be. A difference in case, "_" or "-" alone counts
 // against every known name (fastjson reads such a member as the known one, and so could a person); a misspelling
-// only against names that are absent, so that a newer Sentinel's "count2" beside "count" is no typo.
+// only against names that are absent, so that a newer Sentinel's "count2" beside "count" is no typo. For the same reason
+// a name of the other dialect may be misspelt only where its counterpart here is required and absent: "counts" beside a
+// "threshold" is somebody's own.
 func (s *schema[R]) resembles(name string, seen uint64) (known string, kind likeness) {
 	if _, ok := s.foreign[name]; ok {
 		return name, foreignName
@@ -468,15 +506,21 @@ func (s *schema[R]) resembles(name string, seen uint64) (known string, kind like
 		if folded == m.folded {
 			return m.name, typo
 		}
-		if kind == stranger && seen&(1<<i) == 0 && near(folded, m.folded) {
+		if kind == stranger && seen&(1<<i) == 0 && near(folded, m.folded) && !continues(name, m.name) {
 			known, kind = m.name, typo
 		}
 	}
-	if kind == stranger {
-		for other := range s.foreign {
-			if f := fold(other); (f == folded || near(folded, f)) && (known == "" || other < known) {
-				known, kind = other, foreignTypo
-			}
+	if kind != stranger {
+		return known, kind
+	}
+	for other, here := range s.foreign {
+		f := fold(other)
+		like := f == folded
+		if i, ok := s.index[here]; ok && !like && s.required&^seen&(1<<i) != 0 {
+			like = near(folded, f) && !continues(name, other)
+		}
+		if like && (known == "" || other < known) {
+			known, kind = other, foreignTypo
 		}
 	}
 	return known, kind
@@ -488,8 +532,12 @@ func (s *schema[R]) write(w *writer, b []byte, r *R) []byte {
 		s.check(w, r)
 	}
 	open := len(b)
-	for i := range s.written {
-		b = s.written[i].print(w, b, r, &s.template)
+	members := s.written
+	if s.rare != nil && !s.rare(r) {
+		members = s.usual
+	}
+	for i := range members {
+		b = members[i].print(w, b, r, &s.template)
 	}
 	if extra := *s.extra(r); len(extra) > 0 {
 		b = w.extra(b, extra, func(name string) bool { _, ok := s.index[name]; return ok || s.wrapped && name == "rule" })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -98,9 +99,17 @@ func checkJSON(text []byte) (start int, fault *Fault) {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			fault.Reason = "the document ends in the middle of a value (cut off?)"
 		case errors.As(err, &syntax):
-			fault.Reason = "not JSON: " + syntax.Err.Error()
+			fault.Reason = "not JSON: " + clip(syntax.Err.Error())
 			offset = int(syntax.ByteOffset)
 			fault.Pointer = string(syntax.JSONPointer)
+			if comma := trailingComma(text, offset); comma >= 0 {
+				fault.Reason = "not JSON: trailing comma before " + string(text[offset:offset+1])
+				if text[offset] == ']' {
+					// The pointer is to the element that does not follow.
+					fault.Pointer = fault.Pointer[:max(0, strings.LastIndexByte(fault.Pointer, '/'))]
+				}
+				offset = comma
+			}
 		}
 		fault.Line, fault.Column = (&ruler{text: text}).place(offset)
 		return 0, fault
@@ -108,10 +117,26 @@ func checkJSON(text []byte) (start int, fault *Fault) {
 	end := int(d.InputOffset())
 	if rest := bytes.TrimLeft(text[end:], " \t\r\n"); len(rest) > 0 {
 		fault = whole("trailing text after the document: " + shorten(rest))
+		if string(bytes.TrimRight(rest, " \t\r\n")) == "," {
+			fault.Reason = "not JSON: trailing comma after the document"
+		}
 		fault.Line, fault.Column = (&ruler{text: text}).place(len(text) - len(rest))
 		return 0, fault
 	}
 	return end - len(value), nil
+}
+
+// trailingComma gives the place of the comma where nothing but a closing bracket follows it; -1 where the bracket at the
+// offset has none before it.
+func trailingComma(text []byte, offset int) int {
+	if offset >= len(text) || text[offset] != ']' && text[offset] != '}' {
+		return -1
+	}
+	before := bytes.TrimRight(text[:offset], " \t\r\n")
+	if len(before) == 0 || before[len(before)-1] != ',' {
+		return -1
+	}
+	return len(before) - 1
 }
 
 // compact checks a value that is kept for a write-back: what is copied blindly today is somebody's syntax error tomorrow.

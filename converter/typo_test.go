@@ -30,6 +30,12 @@ func TestNear(t *testing.T) {
 	}{
 		{"treshold", "threshold", true}, {"counts", "count", true}, {"amount", "count", false}, {"if", "id", false}, {"qqs", "qps", false},
 		{"note", "count", false}, {"timewindows", "timewindow", true}, {"window", "timewindow", false}, {"", "qps", false},
+		{"", "count", false}, {"cuont", "count", true}, {"ocunt", "count", true}, {"coun", "count", true}, {"mount", "count", false},
+		{"trade", "grade", false}, {"grader", "grade", false}, {"grades", "grade", true}, {"ggrade", "grade", true},
+		{"source", "resource", false}, {"resourc", "resource", true}, {"limitqps", "limitapp", false}, {"limitap", "limitapp", true},
+		{"tresholds", "threshold", true}, {"minthread", "maxthread", false}, {"treshhold", "threshold", true},
+		{"minqueueingtimems", "maxqueueingtimems", false}, {"maxqueingtimems", "maxqueueingtimems", true},
+		{"contorlbehvaior", "controlbehavior", true}, {"firstcount", "burstcount", false}, {"statintervalinms", "statintervalms", true},
 	} {
 		if got := near(c.name, c.known); got != c.want {
 			t.Errorf("near(%q, %q) = %v", c.name, c.known, got)

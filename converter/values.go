@@ -160,49 +160,84 @@ func (m *member[R]) open(b []byte) []byte {
 
 // print appends the member; nothing where it is optional and holds the default.
 func (m *member[R]) print(w *writer, b []byte, r, std *R) []byte {
-	skip := m.mode == optional
 	switch m.kind {
 	case textKind:
 		s := *m.text(r)
-		if skip && s == *m.text(std) {
-			return b
+		if s == m.standard.text && m.known() {
+			return m.unchanged(b)
 		}
 		return w.string(m.open(b), s, &m.spelling)
 	case doubleKind:
 		f := *m.double(r)
-		if skip && f == *m.double(std) {
-			return b
+		if f == m.standard.double && m.known() {
+			return m.unchanged(b)
 		}
 		return w.double(m.open(b), f, &m.spelling)
 	case integerKind:
 		n := *m.integer(r)
-		if skip && n == *m.integer(std) {
-			return b
+		if n == m.standard.number && m.known() {
+			return m.unchanged(b)
 		}
 		return w.number(m.open(b), n, &m.spelling)
 	case flagKind:
 		t := *m.flag(r)
-		if skip && t == *m.flag(std) {
-			return b
+		if t == m.standard.flag && m.known() {
+			return m.unchanged(b)
 		}
 		return strconv.AppendBool(m.open(b), t)
 	case typedKind:
-		n := *m.typed(r)
-		if skip && n == *m.typed(std) {
-			return b
+		n := int64(*m.typed(r))
+		if n == m.standard.number && m.known() {
+			return m.unchanged(b)
 		}
-		return w.choice(m.open(b), int64(n), m.choices, &m.spelling)
+		return w.choice(m.open(b), n, m.choices, &m.spelling)
 	case enumKind:
 		n := m.get(r)
-		if skip && n == m.get(std) {
-			return b
+		if n == m.standard.number && m.known() {
+			return m.unchanged(b)
 		}
 		return w.choice(m.open(b), n, m.choices, &m.spelling)
 	}
-	if skip && m.same(r, std) {
-		return b
+	if m.known() && m.same(r, std) {
+		return m.unchanged(b)
 	}
 	return m.write(w, m.open(b), r, &m.spelling)
+}
+
+// known says that it is known how the member with its default is written: not at all, or as whole.
+func (m *member[R]) known() bool { return m.mode == optional || m.wholeSize > 0 }
+
+// unchanged writes a member that has its default.
+func (m *member[R]) unchanged(b []byte) []byte {
+	if m.mode == optional {
+		return b
+	}
+	n := len(b)
+	if cap(b)-n < len(m.whole) {
+		return append(b, m.whole[:m.wholeSize]...)
+	}
+	b = b[:n+len(m.whole)]
+	*(*[32]byte)(b[n:]) = m.whole
+	return b[:n+m.wholeSize]
+}
+
+// standardOf takes the default of a plain kind out of the template.
+func (m *member[R]) standardOf(std *R) (s standard) {
+	switch m.kind {
+	case textKind:
+		s.text = *m.text(std)
+	case doubleKind:
+		s.double = *m.double(std)
+	case integerKind:
+		s.number = *m.integer(std)
+	case flagKind:
+		s.flag = *m.flag(std)
+	case typedKind:
+		s.number = int64(*m.typed(std))
+	case enumKind:
+		s.number = m.get(std)
+	}
+	return s
 }
 
 // origin is limitApp where blank means the default; Java normalizes so when it loads a rule.

@@ -20,6 +20,13 @@ import (
 // maxYAMLDepth bounds the nesting of a tree; aliases can make one endless.
 const maxYAMLDepth = 1000
 
+// Aliases may say more than the text holds, but not without bound: a few lines can stand for gigabytes. What a text without
+// aliases becomes is never nearly as much; a list of short rules that share one long part is.
+const (
+	yamlGrowth = 20
+	yamlRoom   = 64 << 10
+)
+
 // fromYAML gives the JSON text of a YAML document, and a ruler that finds the YAML places of its offsets.
 func fromYAML(text []byte) (out []byte, place *ruler, fault *Fault) {
 	root, fault := parseYAML(text)
@@ -27,8 +34,8 @@ func fromYAML(text []byte) (out []byte, place *ruler, fault *Fault) {
 		return nil, nil, fault
 	}
 	y := &yamlReader{
-		// Aliases may say more than the text holds, but not without bound.
-		most:  10*len(text) + 1<<20,
+		size:  len(text),
+		most:  yamlGrowth*len(text) + yamlRoom,
 		place: &ruler{nodes: []node{}},
 	}
 	if fault := y.value(root, 0); fault != nil {
@@ -42,7 +49,7 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 	// The parser panics on some bytes that are no YAML.
 	defer func() {
 		if p := recover(); p != nil {
-			root, fault = nil, whole(fmt.Sprintf("not YAML: %v", p))
+			root, fault = nil, whole(fmt.Sprintf("not YAML: %s", clip(fmt.Sprint(p))))
 		}
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -51,7 +58,7 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 	case errors.Is(err, io.EOF):
 		return nil, empty("only comments")
 	case err != nil:
-		fault := whole("not YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
+		fault := whole("not YAML: " + clip(strings.TrimPrefix(err.Error(), "yaml: ")))
 		// The parser tells its line only in the text; a text of another form leaves the line unknown.
 		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &fault.Line)
 		return nil, fault
@@ -69,8 +76,17 @@ func parseYAML(text []byte) (root *yaml.Node, fault *Fault) {
 
 type yamlReader struct {
 	buf   []byte
-	most  int
+	size  int // of the document
+	most  int // of buf
 	place *ruler
+}
+
+// room refuses what would become too long, before it is written.
+func (y *yamlReader) room(n *yaml.Node, more int) *Fault {
+	if len(y.buf)+more <= y.most {
+		return nil
+	}
+	return y.fault(n, fmt.Sprintf("aliases make the document too large: its %d bytes would become more than %d bytes of JSON", y.size, y.most))
 }
 
 func (y *yamlReader) fault(n *yaml.Node, reason string) *Fault {
@@ -83,8 +99,8 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 	if depth > maxYAMLDepth {
 		return y.fault(n, "nested too deep, or an alias to itself")
 	}
-	if len(y.buf) > y.most {
-		return y.fault(n, "aliases make the document too large")
+	if fault := y.room(n, len(n.Value)); fault != nil {
+		return fault
 	}
 	if n.Kind != yaml.AliasNode {
 		y.place.nodes = append(y.place.nodes, node{len(y.buf), n.Line, n.Column})
@@ -96,7 +112,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 		return y.scalar(n)
 	case yaml.SequenceNode:
 		if n.ShortTag() != "!!seq" {
-			return y.fault(n, "tag "+n.Tag+" is not supported")
+			return y.fault(n, "tag "+clip(n.Tag)+" is not supported")
 		}
 		y.buf = append(y.buf, '[')
 		for i, e := range n.Content {
@@ -111,7 +127,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) *Fault {
 		return nil
 	case yaml.MappingNode:
 		if n.ShortTag() != "!!map" {
-			return y.fault(n, "tag "+n.Tag+" is not supported")
+			return y.fault(n, "tag "+clip(n.Tag)+" is not supported")
 		}
 		return y.mapping(n, depth)
 	}
@@ -149,6 +165,9 @@ func (y *yamlReader) mapping(n *yaml.Node, depth int) *Fault {
 }
 
 func (y *yamlReader) string(n *yaml.Node) *Fault {
+	if fault := y.room(n, len(n.Value)); fault != nil {
+		return fault
+	}
 	buf, err := jsontext.AppendQuote(y.buf, n.Value)
 	if err != nil {
 		return y.fault(n, "not valid UTF-8")
@@ -167,14 +186,14 @@ func (y *yamlReader) scalar(n *yaml.Node) *Fault {
 	case "!!bool":
 		var b bool
 		if err := n.Decode(&b); err != nil {
-			return y.fault(n, "not a bool: "+quote(n.Value))
+			return y.fault(n, "not a bool: "+quote(clip(n.Value)))
 		}
 		y.buf = strconv.AppendBool(y.buf, b)
 		return nil
 	case "!!int", "!!float":
 		return y.number(n)
 	default:
-		return y.fault(n, "tag "+tag+" is not supported")
+		return y.fault(n, "tag "+clip(tag)+" is not supported")
 	}
 }
 
@@ -184,7 +203,7 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 		return nil
 	}
 	if digits := strings.TrimLeft(n.Value, "+-"); len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' {
-		return y.fault(n, n.Value+" is octal to some readers of YAML and decimal to others; quote it or drop the zero")
+		return y.fault(n, clip(n.Value)+" is octal to some readers of YAML and decimal to others; quote it or drop the zero")
 	}
 	var i int64
 	if err := n.Decode(&i); err == nil && n.ShortTag() == "!!int" {
@@ -193,7 +212,7 @@ func (y *yamlReader) number(n *yaml.Node) *Fault {
 	}
 	var f float64
 	if err := n.Decode(&f); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return y.fault(n, n.Value+" is not a number that a rule can hold")
+		return y.fault(n, clip(n.Value)+" is not a number that a rule can hold")
 	}
 	y.buf = strconv.AppendFloat(y.buf, f, 'g', -1, 64)
 	return nil

@@ -3,6 +3,7 @@ package converter_test
 import (
 	"errors"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestYAMLFaultsHaveYAMLPlaces(t *testing.T) {
 	if f := d.Rejected[1]; f.Line != 4 || f.Column != 3 || f.Pointer != "/1" || !errors.Is(f, rule.ErrInvalid) {
 		t.Errorf("%+v", f)
 	}
-	f := refused(t, c, "- resource: a\n  count: 1\n  名: 1\n  treshold: 2\n")[0]
+	f := refused(t, c, "- resource: a\n  count: 1\n  名: 1\n  controlBehaviour: 2\n")[0]
 	if f.Line != 4 || f.Column != 3 {
 		t.Errorf("%+v", f)
 	}
@@ -133,5 +134,37 @@ func TestYAMLThatIsMoreThanJSONIsRefusedByName(t *testing.T) {
 	} {
 		name, _, _ := strings.Cut(doc[:min(len(doc), 40)], "\n")
 		t.Run(name, func(t *testing.T) { refused(t, c, doc, want) })
+	}
+}
+
+func TestYAMLAliasBombIsRefusedBeforeItExpands(t *testing.T) {
+	c := converter.YAML[rule.Flow]()
+	bomb := "- &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 'b'; i < 'h'; i++ {
+		bomb += "- &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 10) + "]\n"
+	}
+	shared := "- resource: &r " + strings.Repeat("r", 4000) + "\n  count: 1\n" + strings.Repeat("- *r\n", 1000)
+	names := "- &r " + strings.Repeat("r", 4000) + "\n" + strings.Repeat("- {*r : 1}\n", 1000)
+	for _, doc := range []string{bomb, shared, names} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		refused(t, c, doc, "aliases make the document too large", "bytes of JSON")
+		runtime.ReadMemStats(&after)
+		// The parser's own tree is most of it.
+		if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
+			t.Errorf("%d bytes of text cost %d bytes", len(doc), used)
+		}
+	}
+}
+
+func TestYAMLRulesMayShareOneAnchor(t *testing.T) {
+	const part = "{flowId: 7, thresholdType: 1, fallbackToLocalWhenFail: true, strategy: 0, sampleCount: 10, windowIntervalMs: 1000, resourceTimeout: 2000, clientOfflineTime: 2000}"
+	for _, n := range []int{100, 5000} {
+		doc := "- {resource: r, count: 1, clusterMode: true, clusterConfig: &c " + part + "}\n"
+		doc += strings.Repeat("- {resource: r, count: 1, clusterConfig: *c}\n", n-1)
+		d := must(t, converter.YAML[rule.Flow](), doc)
+		if last := d.Rules[len(d.Rules)-1]; len(d.Rules) != n || last.ClusterConfig == nil || *last.ClusterConfig.FlowID != 7 {
+			t.Errorf("%d rules, the last one %+v", len(d.Rules), last)
+		}
 	}
 }

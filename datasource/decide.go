@@ -89,7 +89,7 @@ func (l *run[T]) unchanged(doc Document, resent bool) error {
 			if r.overridden != nil {
 				rules = r.overridden.store
 			}
-			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped}})
+			return l.apply(candidate[T]{doc: doc, channel: byRead, verdict: verdict[T]{rules: rules, report: r.status.Report, skipped: r.status.Skipped, duplicates: r.status.Duplicates}})
 		}
 	}
 	if l.unsaved {
@@ -105,8 +105,9 @@ func (l *run[T]) missing(doc Document, channel string) error {
 	reason := &Error{Op: "read", SourceID: r.ID(), Revision: doc.Revision, Err: ErrMissing}
 	if _, generation := r.prop.Value(); generation == 0 && l.candidate == nil {
 		// Nothing was ever in force, so there is nothing to keep: the store's answer is the decision.
-		first := l.docProblem == nil
+		first := l.docProblem == nil || l.docProblem.cause != CauseMissing
 		l.docProblem = &problem{CauseMissing, reason}
+		l.refused, l.held = Document{}, nil // should the refused bytes come back, they are judged anew
 		if r.opts.onMissing == Keep && slices.Contains(l.policies, Snapshot) && l.loadSnapshot() == nil {
 			return reason // what was in force before the restart is kept, as it is while running
 		}
@@ -161,7 +162,7 @@ func (l *run[T]) apply(c candidate[T]) error {
 // applied records that the candidate is in force.
 func (l *run[T]) applied(c candidate[T], before []T) {
 	r := l.r
-	l.candidate, l.held, l.confirm = nil, nil, nil
+	l.candidate, l.held, l.confirm, l.lateProblem = nil, nil, nil, nil
 	if c.channel != bySnapshot || l.docProblem != nil && l.docProblem.cause == CauseApply {
 		// A snapshot answers nothing: what is wrong with the store's own document is still wrong.
 		l.docProblem, l.refused = nil, Document{}
@@ -173,7 +174,7 @@ func (l *run[T]) applied(c candidate[T], before []T) {
 	r.inForce, r.overridden = c.doc, nil
 	r.status.Counts.Applied++
 	r.status.LastChange, r.status.LastChannel = now, c.channel
-	r.status.Skipped, r.status.Report = c.verdict.skipped, c.verdict.report
+	r.status.Skipped, r.status.Report, r.status.Duplicates = c.verdict.skipped, c.verdict.report, c.verdict.duplicates
 	if c.channel != bySnapshot {
 		r.status.LastSuccess = now
 		r.status.SnapshotSaved = time.Time{}
@@ -256,10 +257,20 @@ func (l *run[T]) retry() {
 	c := l.candidate
 	if c == nil {
 		// A listener that came late refused its first value.
-		if err := r.prop.Retry(l.ctx); err != nil {
-			l.nextApply.set(l.applies.next(time.Now()))
-			l.log("a late listener refused the rules in force", &Error{Op: "apply", SourceID: r.ID(), Revision: r.inForce.Revision, Err: err})
+		err := r.prop.Retry(l.ctx)
+		if err == nil {
+			l.lateProblem = nil
+			l.applies.reset()
+			l.settle()
+			return
 		}
+		reason := &Error{Op: "apply", SourceID: r.ID(), Revision: r.inForce.Revision, Err: err}
+		l.lateProblem = &problem{CauseApply, reason}
+		r.set(func(s *Status) { s.Counts.ApplyFailures++ })
+		l.nextApply.set(l.applies.next(time.Now()))
+		l.settle()
+		l.log("a late listener refused the rules in force", reason)
+		r.observe(Event{Kind: EventFailed, Revision: r.inForce.Revision, Cause: CauseApply, Err: reason})
 		return
 	}
 	if c.verdict.transient {

@@ -1,6 +1,7 @@
 package datasource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,8 +71,10 @@ type run[T any] struct {
 	candidate *candidate[T]
 
 	readProblem, docProblem *problem
-	logged                  string
-	loggedAt                time.Time
+	// lateProblem: a listener that was added later refuses what the others have taken.
+	lateProblem *problem
+	logged      string
+	loggedAt    time.Time
 }
 
 type request[T any] struct {
@@ -125,7 +128,8 @@ func newRun[T any](ctx context.Context, r *Readable[T]) *run[T] {
 	if len(l.policies) == 0 {
 		l.policies = []StartPolicy{Fail}
 	}
-	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	// The mark tells a call that comes from a listener or a driver of this run, which would wait for itself.
+	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), insideKey[T]{r}, true))
 	return l
 }
 
@@ -178,7 +182,7 @@ func (l *run[T]) loop() {
 		case err := <-done:
 			l.watchEnded(err)
 		case <-l.r.prop.Behind():
-			l.nextApply.set(l.applies.next(time.Now()))
+			l.retry()
 		case req := <-l.requests:
 			req.done <- req.fn(l)
 		}
@@ -344,10 +348,7 @@ func (l *run[T]) log(msg string, err error) {
 
 // settle brings the status in line with the problems that there are.
 func (l *run[T]) settle() {
-	p := l.docProblem
-	if p == nil {
-		p = l.readProblem
-	}
+	p := cmp.Or(l.docProblem, l.lateProblem, l.readProblem)
 	recovered := false
 	l.r.set(func(s *Status) {
 		was := s.State

@@ -33,7 +33,7 @@ var (
 // Error says which operation on which source failed. Err holds the cause, with one of the sentinel values in its chain
 // where one fits.
 type Error struct {
-	// Op is "start", "read", "watch", "decode", "guard", "apply", "accept", "write".
+	// Op is "start", "read", "watch", "guard", "apply", "snapshot", "refresh", "accept", "write" or "close".
 	Op       string
 	SourceID string
 	// Revision is the document's where one is known.

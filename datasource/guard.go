@@ -23,6 +23,8 @@ type verdict[T any] struct {
 	rules   []T
 	skipped converter.Faults
 	report  converter.Report
+	// duplicates is how many equal rules were collapsed.
+	duplicates int
 	// cause and err say why the candidate is refused; CauseNone and nil = accepted.
 	cause Cause
 	err   error
@@ -92,6 +94,7 @@ func (g *guard[T]) judge(data []byte, inForce []T, had, deliberate bool) (v verd
 		}
 		faults = append(faults, ruleFaults(err, index, r, dec.Locate)...)
 	}
+	good, v.duplicates = rule.Unique(good)
 	v.rules = good
 	if len(faults) > 0 {
 		if g.opts.onInvalid != SkipRule || len(good) == 0 {

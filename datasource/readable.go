@@ -54,6 +54,13 @@ func New[T any](source Source, conv converter.Converter[T], listener property.Li
 	if listener == nil {
 		errs = append(errs, errors.New("nil listener"))
 	}
+	// A converter that can tell beforehand that it will never decode (a rule type or a dialect that there is none for)
+	// fails here, not at the first document, which would be blamed for it (F049).
+	if c, ok := conv.(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("converter: %w", err))
+		}
+	}
 	o, err := newOptions(opts)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("datasource.New: %w", err)
@@ -104,14 +111,17 @@ func (r *Readable[T]) Start(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running == run {
 		r.running = nil
+		if r.status.State == StateStarting {
+			r.status.State = StateDegraded // nothing runs any more
+		}
 	}
 	r.mu.Unlock()
 	return &Error{Op: "start", SourceID: r.ID(), Err: errors.Join(err, stopErr)}
 }
 
 // Close stops reading and watching and waits until that has ended. The rules stay in force. It is safe in every state,
-// twice, and at once; a readable that was closed can't be started again. The error is non-nil only if the driver broke
-// its contract and did not return within a second after its ctx had ended.
+// twice, and at once; a readable that was closed can't be started again. The error is non-nil only if a driver, a listener
+// or an observer did not return within a second after its ctx had ended; from inside one of them, call it in a goroutine.
 func (r *Readable[T]) Close() error {
 	r.mu.Lock()
 	first := !r.closed
@@ -133,44 +143,54 @@ func (r *Readable[T]) Close() error {
 
 // Refresh reads the store now and returns once the document that was read is in force, or the error that says why it
 // is not. Where a listener's rules were changed behind the store's back (Status.Drift), it puts the store's back.
+// Refresh, Accept and Written wait for the readable's own goroutine: from inside one of its listeners they are an error.
 func (r *Readable[T]) Refresh(ctx context.Context) error {
-	return r.ask(ctx, func(l *run[T]) error { return l.refresh(true) })
+	return r.ask(ctx, "refresh", func(l *run[T]) error { return l.refresh(true) })
 }
 
 // Accept applies the pending candidate of exactly this revision, although the guard held it back.
 func (r *Readable[T]) Accept(ctx context.Context, revision string) error {
-	return r.ask(ctx, func(l *run[T]) error { return l.accept(revision) })
+	return r.ask(ctx, "accept", func(l *run[T]) error { return l.accept(revision) })
 }
 
 // Written tells that this process has just written doc to the store. It is applied at once, checked for validity but
 // neither for emptiness nor for shrinking, and the store's echo of it costs one compare.
 func (r *Readable[T]) Written(ctx context.Context, doc Document) error {
-	return r.ask(ctx, func(l *run[T]) error { return l.written(doc) })
+	return r.ask(ctx, "write", func(l *run[T]) error { return l.written(doc) })
 }
 
+// insideKey marks the ctx of what a readable calls on its own goroutine.
+type insideKey[T any] struct{ r *Readable[T] }
+
+var errInside = errors.New("called from inside a listener of the same readable, which would wait for itself; call it from another goroutine")
+
 // ask runs fn on the readable's own goroutine.
-func (r *Readable[T]) ask(ctx context.Context, fn func(*run[T]) error) error {
+func (r *Readable[T]) ask(ctx context.Context, op string, fn func(*run[T]) error) error {
+	fail := func(err error) error { return &Error{Op: op, SourceID: r.ID(), Err: err} }
+	if ctx.Value(insideKey[T]{r}) != nil {
+		return fail(errInside)
+	}
 	r.mu.Lock()
 	run, closed := r.running, r.closed
 	r.mu.Unlock()
 	if run == nil || closed {
-		return &Error{Op: "refresh", SourceID: r.ID(), Err: ErrClosed}
+		return fail(ErrClosed)
 	}
 	req := request[T]{fn: fn, done: make(chan error, 1)}
 	select {
 	case run.requests <- req:
-	case <-run.ended:
-		return &Error{Op: "refresh", SourceID: r.ID(), Err: ErrClosed}
+	case <-run.ctx.Done(): // also for a caller inside a listener that did not hand its ctx on: Close frees it
+		return fail(ErrClosed)
 	case <-ctx.Done():
-		return &Error{Op: "refresh", SourceID: r.ID(), Err: ctx.Err()}
+		return fail(ctx.Err())
 	}
 	select {
 	case err := <-req.done:
 		return err
-	case <-run.ended:
-		return &Error{Op: "refresh", SourceID: r.ID(), Err: ErrClosed}
+	case <-run.ctx.Done():
+		return fail(ErrClosed)
 	case <-ctx.Done():
-		return &Error{Op: "refresh", SourceID: r.ID(), Err: ctx.Err()}
+		return fail(ctx.Err())
 	}
 }
 

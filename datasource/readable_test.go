@@ -13,6 +13,7 @@ import (
 
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/property"
+	"github.com/rulewire/rulewire/rule"
 )
 
 const (
@@ -1049,6 +1050,119 @@ func TestSnapshotThatCouldNotBeSavedIsSavedLater(t *testing.T) {
 		saves := snap.saves
 		pass(time.Minute)
 		want(t, "an unchanged document is not saved again and again", snap.saves, saves)
+	})
+}
+
+func TestBadThenMissingThenTheSameBadBytesSaysWhatIsWrong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := &store{}, &engine{}
+		s.set(doc(0, `nonsense`))
+		r := start(t, s, e, OnStart(Empty))
+		s.set(Document{Presence: Missing})
+		_ = r.Refresh(t.Context())
+		want(t, "missing", r.Status().Cause, CauseMissing)
+		s.set(doc(0, `nonsense`))
+		if err := r.Refresh(t.Context()); !errors.Is(err, ErrDecode) {
+			t.Errorf("Refresh: %v", err)
+		}
+		st := r.Status()
+		want(t, "status", words(st.Cause, st.Presence), "decode present")
+	})
+}
+
+func TestCallFromInsideAListenerIsAnErrorNotADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &store{}
+		s.put(v1)
+		var r *Readable[limit]
+		var handed, plain error
+		listener := property.ListenerFunc[[]limit](func(ctx context.Context, _ []limit) error {
+			handed = r.Refresh(ctx)
+			if s.doc.Order > 1 {
+				plain = r.Refresh(context.Background()) // the ctx was not handed on: Close frees it
+			}
+			return nil
+		})
+		r, err := New(s, limits(), listener, Logger(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(handed, errInside) {
+			t.Errorf("got %v", handed)
+		}
+		s.put(v2)
+		pass(5 * time.Second)
+		if err := r.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		synctest.Wait()
+		if !errors.Is(plain, ErrClosed) {
+			t.Errorf("got %v", plain)
+		}
+	})
+}
+
+// faults: F049
+func TestConverterThatCanNeverDecodeIsRefusedByNew(t *testing.T) {
+	listener := property.ListenerFunc[[]int](func(context.Context, []int) error { return nil })
+	if _, err := New(Source(&store{}), converter.JSON[int](), listener); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a type without a converter: %v", err)
+	}
+	flows := property.ListenerFunc[[]rule.Flow](func(context.Context, []rule.Flow) error { return nil })
+	if _, err := New(Source(&store{}), converter.JSON[rule.Flow](converter.Dialect("jav")), flows); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a dialect that there is not: %v", err)
+	}
+}
+
+func TestLateListenerThatRefusesIsSeenInTheStatus(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e, late := &store{}, &engine{}, &engine{fails: 3}
+		s.put(v1)
+		r := start(t, s, e)
+		if _, err := r.Property().Add(t.Context(), late); err == nil {
+			t.Fatal("the refusal is hidden")
+		}
+		synctest.Wait()
+		st := r.Status()
+		want(t, "status", words(st.State, st.Cause, st.Revision, st.Counts.ApplyFailures), "degraded apply 1 1")
+		pass(10 * time.Second)
+		st = r.Status()
+		want(t, "status", words(st.State, st.LastError), "live <nil>")
+	})
+}
+
+func TestErrorOfAClosedReadableNamesTheCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := made(t, &store{}, &engine{})
+		var de *Error
+		if err := r.Accept(t.Context(), "1"); !errors.As(err, &de) || de.Op != "accept" {
+			t.Errorf("got %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r = made(t, hanging{}, &engine{})
+		_ = r.Start(ctx)
+		want(t, "state when nothing runs", r.Status().State, StateDegraded)
+	})
+}
+
+// faults: F132
+func TestEqualRulesAreCountedAndComparedAsOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var lines []string
+		s, e := &store{}, &engine{}
+		s.put(`[{"Name":"a","Max":1},{"Name":"b","Max":1},{"Name":"a","Max":1}]`)
+		r := start(t, s, e, WithObserver(ObserverFunc(func(e Event) { lines = append(lines, e.Diff...) })))
+		st := r.Status()
+		want(t, "status", words(st.Rules, st.Duplicates), "2 1")
+		want(t, "calls", e.got(), "[[{a 1} {b 1}]]")
+		lines = nil
+		s.put(`[{"Name":"a","Max":1},{"Name":"b","Max":1},{"Name":"a","Max":5}]`)
+		_ = r.Refresh(t.Context())
+		want(t, "one is added, none changes", words(len(lines), lines[0][:1], r.Status().Duplicates), "1 + 0")
 	})
 }
 

@@ -69,6 +69,8 @@ type Status struct {
 	Rules int
 	// Skipped are the rules that SkipRule left out of the document in force.
 	Skipped converter.Faults
+	// Duplicates is how many rules of the document in force equal another one in every field; each such set counts as one.
+	Duplicates int
 	// Report is the decode report of the document in force.
 	Report converter.Report
 	// Drift: what is in force is not what the store gave: changed behind its back, as a listener says, or by Override.

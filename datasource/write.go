@@ -70,7 +70,7 @@ func (r *Readable[T]) expects(data []byte) bool {
 // (files, Redis), only that tells whether the readable has seen something newer meanwhile; if it may have, Replaced reads
 // the store, so that an older document never lands after a newer one.
 func (r *Readable[T]) Replaced(ctx context.Context, before, after Document) error {
-	return r.ask(ctx, func(l *run[T]) error { return l.replaced(before, after) })
+	return r.ask(ctx, "write", func(l *run[T]) error { return l.replaced(before, after) })
 }
 
 func (l *run[T]) replaced(before, after Document) error {
@@ -102,7 +102,7 @@ func (l *run[T]) replaced(before, after Document) error {
 // Status.Drift is true until the next document of the store comes into force, which wins; the same document again does
 // so too if the store says that it was written anew, and so does Refresh.
 func (r *Readable[T]) Override(ctx context.Context, rules []T, generation uint64) error {
-	return r.ask(ctx, func(l *run[T]) error { return l.override(rules, generation) })
+	return r.ask(ctx, "write", func(l *run[T]) error { return l.override(rules, generation) })
 }
 
 // override is the store's rules while others are in force by Override.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -20,8 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// server speaks as much of etcd's protocol as the driver uses, over pipes, so that the real client runs against it in a
-// synctest bubble. Faults are made where a real etcd can't be made to have them at will.
+// server speaks as much of etcd's protocol as the driver uses, to the real client. Faults are made where a real etcd can't be made to have them at will.
 type server struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedWatchServer
@@ -35,6 +33,7 @@ type server struct {
 	kvs       map[string]*mvccpb.KeyValue
 	history   []*mvccpb.Event
 	watches   map[*watch]bool
+	changed   chan struct{} // closed when watches come or go
 	streams   map[*stream]bool
 	requests  int
 	dials     int
@@ -43,6 +42,8 @@ type server struct {
 	stall chan struct{}
 	// loseTxn drops the answer of the next transaction after it was done, or before it.
 	loseTxn func(done bool) error
+	// ignoredLease: the last put left the key's lease alone.
+	ignoredLease bool
 }
 
 type stream struct {
@@ -62,7 +63,7 @@ type watch struct {
 
 func newServer(t testing.TB) *server {
 	s := &server{
-		now: 20, kvs: map[string]*mvccpb.KeyValue{}, watches: map[*watch]bool{}, streams: map[*stream]bool{},
+		now: 20, kvs: map[string]*mvccpb.KeyValue{}, watches: map[*watch]bool{}, streams: map[*stream]bool{}, changed: make(chan struct{}),
 		link: &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]bool{}},
 	}
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.MaxSendMsgSize(16<<20))
@@ -178,6 +179,7 @@ func (s *server) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, er
 			if put.IgnoreLease && s.kvs[string(put.Key)] == nil {
 				return nil, rpctypes.ErrGRPCKeyNotFound
 			}
+			s.ignoredLease = put.IgnoreLease
 			s.commit(change{key: string(put.Key), value: put.Value})
 			answer.Responses = append(answer.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}})
 		default:
@@ -254,11 +256,7 @@ func (s *server) Watch(rpc pb.Watch_WatchServer) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.streams, st)
-		for w := range s.watches {
-			if w.stream == st {
-				delete(s.watches, w)
-			}
-		}
+		s.forget(func(w *watch) bool { return w.stream == st })
 	}()
 	if md, _ := metadata.FromIncomingContext(rpc.Context()); !slices.Equal(md.Get(rpctypes.MetadataRequireLeaderKey), []string{rpctypes.MetadataHasLeader}) {
 		return errors.New("the watch does not ask for a leader")
@@ -290,11 +288,7 @@ func (s *server) serve(st *stream, r *pb.WatchRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := r.GetCancelRequest(); c != nil {
-		for w := range s.watches {
-			if w.stream == st && w.id == c.WatchId {
-				delete(s.watches, w)
-			}
-		}
+		s.forget(func(w *watch) bool { return w.stream == st && w.id == c.WatchId })
 		return
 	}
 	create := r.GetCreateRequest()
@@ -313,7 +307,23 @@ func (s *server) serve(st *stream, r *pb.WatchRequest) {
 		return
 	}
 	s.watches[w] = true
+	s.moved()
 	s.tell(w, s.history)
+}
+
+// forget removes watches. The lock is held.
+func (s *server) forget(which func(*watch) bool) {
+	for w := range s.watches {
+		if which(w) {
+			delete(s.watches, w)
+		}
+	}
+	s.moved()
+}
+
+func (s *server) moved() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // What somebody else does to the store.
@@ -457,6 +467,3 @@ type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "etcd.test" }
-
-// soon is more than enough for anything that needs no waiting.
-const soon = 10 * time.Second

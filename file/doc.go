@@ -11,7 +11,7 @@
 //	                                          (1 s) to be filled again
 //	no file, no folder, a broken link         missing; a file that was there gets the grace period to come back
 //	a file replaced by a rename               present, at once
-//	a file written in place                   present once it has rested for the settle time (50 ms)
+//	a file written in place                   present once it has rested (50 ms; YAML 500 ms)
 //	a file that never rests                   ErrUnsettled after the grace period
 //	over MaxBytes (4 MiB)                     datasource.ErrTooLarge
 //	a folder or device, or forbidden          an error that says so

@@ -30,6 +30,9 @@ func NewFSSource(fsys fs.FS, name string, opts ...FSOption) (*FSSource, error) {
 	}
 	c := fsConfig{maxBytes: DefaultMaxBytes}
 	for _, o := range opts {
+		if o == nil {
+			return nil, errNilOption
+		}
 		if err := o.applyFS(&c); err != nil {
 			return nil, err
 		}

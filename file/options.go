@@ -14,12 +14,27 @@ const (
 	DefaultMaxBytes = 4 << 20
 	DefaultInterval = 3 * time.Second
 	DefaultSettle   = 50 * time.Millisecond
-	DefaultGrace    = time.Second
-	DefaultMode     = fs.FileMode(0o600)
+	// DefaultSettleYAML is for files that end in .yaml or .yml: half of such a document is often one too, so that
+	// nothing but time tells a whole one.
+	DefaultSettleYAML = 500 * time.Millisecond
+	DefaultGrace      = time.Second
+	DefaultMode       = fs.FileMode(0o600)
 )
 
 // minInterval keeps a slip of the pen (3 for 3*time.Second) from becoming a hot loop.
 const minInterval = 100 * time.Millisecond
+
+var errNilOption = errors.New("file: nil option")
+
+// settleOf is the settle time of a file whose option says nothing.
+func settleOf(path string) time.Duration {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".yaml", ".yml":
+		return DefaultSettleYAML
+	default:
+		return DefaultSettle
+	}
+}
 
 type sourceConfig struct {
 	maxBytes int64
@@ -93,7 +108,8 @@ func Interval(d time.Duration) SourceOption {
 }
 
 // Settle is how long a file that is written in place must rest before it is read. A file put in place by a rename does
-// not wait. 0 reads whatever is there, finished or not. Default: 50 ms.
+// not wait. 0 reads whatever is there, finished or not. Default: 50 ms, and 500 ms for .yaml and .yml files, of which a
+// half may be a document too.
 func Settle(d time.Duration) SourceOption {
 	return sourceOption(func(c *sourceConfig) error {
 		if d < 0 {

@@ -550,3 +550,23 @@ func settleAny(t *testing.T, plan []byte) {
 		t.Fatalf("in the end %v %q, want present=%v %q", doc.Presence, doc.Data, finalThere, final)
 	}
 }
+
+// faults: F108
+func TestYAMLWrittenInPlaceIsGivenLongerToBecomeWhole(t *testing.T) {
+	for path, want := range map[string]time.Duration{"a.json": DefaultSettle, "a.yaml": DefaultSettleYAML, "b.YML": DefaultSettleYAML} {
+		s, err := NewSource(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.reader.settle != want {
+			t.Errorf("%s: %v, want %v", path, s.reader.settle, want)
+		}
+	}
+	s, err := NewSource("a.yaml", Settle(0))
+	if err != nil || s.reader.settle != 0 {
+		t.Errorf("an option of the user's own: %v", err)
+	}
+	if _, err := NewSource("a.yaml", nil); err == nil {
+		t.Error("nil option: accepted")
+	}
+}

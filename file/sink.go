@@ -28,6 +28,9 @@ var _ writable.Sink = (*Sink)(nil)
 func NewSink(path string, opts ...SinkOption) (*Sink, error) {
 	c := sinkConfig{maxBytes: DefaultMaxBytes, mode: DefaultMode}
 	for _, o := range opts {
+		if o == nil {
+			return nil, errNilOption
+		}
 		if err := o.applySink(&c); err != nil {
 			return nil, err
 		}

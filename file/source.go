@@ -44,8 +44,11 @@ func NewSource(path string, opts ...SourceOption) (*Source, error) {
 }
 
 func newSource(d disk, path string, opts ...SourceOption) (*Source, error) {
-	c := sourceConfig{maxBytes: DefaultMaxBytes, interval: DefaultInterval, settle: DefaultSettle, grace: DefaultGrace}
+	c := sourceConfig{maxBytes: DefaultMaxBytes, interval: DefaultInterval, settle: settleOf(path), grace: DefaultGrace}
 	for _, o := range opts {
+		if o == nil {
+			return nil, errNilOption
+		}
 		if err := o.applySource(&c); err != nil {
 			return nil, err
 		}

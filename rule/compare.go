@@ -373,3 +373,46 @@ func (c *Changes[R]) idFinder(olds []int32) func(int32) int {
 		return int(at)
 	}
 }
+
+// Unique drops every rule that equals an earlier one in every field, and says how many there were. Without any, and for
+// a type that is no Keyer, it gives rules itself.
+func Unique[R any](rules []R) (unique []R, duplicates int) {
+	if len(rules) < 2 {
+		return rules, 0
+	}
+	if _, ok := any(&rules[0]).(Keyer); !ok {
+		return rules, 0 // one group of all rules would take quadratic time
+	}
+	t := TraitsOf[R]()
+	first := make(map[string]int, len(rules))
+	var later map[string][]int // further rules of a key, where there are any
+	var drop []int
+	for i := range rules {
+		key := t.Key(&rules[i])
+		j, seen := first[key]
+		if !seen {
+			first[key] = i
+			continue
+		}
+		if t.Equal(&rules[i], &rules[j]) || slices.ContainsFunc(later[key], func(k int) bool { return t.Equal(&rules[i], &rules[k]) }) {
+			drop = append(drop, i)
+			continue
+		}
+		if later == nil {
+			later = make(map[string][]int)
+		}
+		later[key] = append(later[key], i)
+	}
+	if len(drop) == 0 {
+		return rules, 0
+	}
+	unique = make([]R, 0, len(rules)-len(drop))
+	for i, next := 0, 0; i < len(rules); i++ {
+		if next < len(drop) && drop[next] == i {
+			next++
+			continue
+		}
+		unique = append(unique, rules[i])
+	}
+	return unique, len(drop)
+}

@@ -5,10 +5,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Describe gives one line: kind, resource and the fields that differ from what a Java document leaves out.
-// A type of the user's own is printed with %+v.
+// A long value is cut and says how long it was. A type of the user's own is printed with %+v.
 func Describe[R any](r *R) string {
 	switch v := any(r).(type) {
 	case *Flow:
@@ -28,7 +29,7 @@ func Describe[R any](r *R) string {
 	case *Isolation:
 		return head(KindIsolation, v.Resource) + fieldsOf(reflect.ValueOf(&Isolation{Resource: v.Resource}).Elem(), reflect.ValueOf(v).Elem())
 	default:
-		return fmt.Sprintf("%+v", *r)
+		return excerpt(fmt.Sprintf("%+v", *r), mostOwn)
 	}
 }
 
@@ -36,7 +37,7 @@ func head(k Kind, resource string) string {
 	if resource == "" {
 		return string(k) + ": "
 	}
-	return string(k) + " " + text(resource) + ": "
+	return string(k) + " " + excerpt(text(resource), mostValue) + ": "
 }
 
 func fieldsOf(base, v reflect.Value) string {
@@ -46,17 +47,70 @@ func fieldsOf(base, v reflect.Value) string {
 }
 
 // DescribeChange gives one line: kind, resource and each field that differs, "flow /order: count 10 → 20".
-// A type of the user's own is printed with %+v.
+// Long values are cut to where they differ and say how long they were. A type of the user's own is printed with %+v.
 func DescribeChange[R any](old, new *R) string {
 	kind, known := KindOf[R]()
 	if !known {
-		return fmt.Sprintf("%+v → %+v", *old, *new)
+		was, now := excerpts(fmt.Sprintf("%+v", *old), fmt.Sprintf("%+v", *new), mostOwn)
+		return was + " → " + now
 	}
 	var parts []string
 	walk("", reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem(), func(name, was, now string) {
 		parts = append(parts, name+" "+was+" → "+now)
 	})
 	return head(kind, TraitsOf[R]().Key(new)) + strings.Join(parts, ", ")
+}
+
+// The most characters that are printed of one value, and of a whole rule of the user's own type or part of a rule.
+const (
+	mostValue = 120
+	mostOwn   = 1000
+)
+
+// excerpt is the beginning of a long text.
+func excerpt(s string, most int) string { return excerptFrom(s, 0, most) }
+
+// excerpts cuts two different texts so that what differs is still to be seen.
+func excerpts(a, b string, most int) (string, string) {
+	same := 0
+	for same < len(a) && same < len(b) && a[same] == b[same] {
+		same++
+	}
+	start := 0
+	if before := most / 6; same > most-before {
+		// Back by whole characters, also out of one that differs in its middle.
+		for start = same; before > 0 && start > 0; before-- {
+			for start--; start > 0 && !utf8.RuneStart(a[start]); start-- {
+			}
+		}
+	}
+	return excerptFrom(a, start, most), excerptFrom(b, start, most)
+}
+
+// excerptFrom gives most characters of a text from an offset on.
+func excerptFrom(s string, start, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	n, end := 0, len(s)
+	for i := range s[start:] {
+		if n == most {
+			end = start + i
+			break
+		}
+		n++
+	}
+	if start == 0 && end == len(s) {
+		return s
+	}
+	out := s[start:end]
+	if start > 0 {
+		out = "…" + out
+	}
+	if end < len(s) {
+		out += "…"
+	}
+	return out + " (" + strconv.Itoa(len(s)) + " bytes)"
 }
 
 // walk reports each differing field of two structs by its Java name.
@@ -75,6 +129,11 @@ func walk(prefix string, a, b reflect.Value, report func(name, was, now string))
 			continue
 		}
 		if was, now := show(fa), show(fb); was != now {
+			most := mostValue
+			if fa.Kind() == reflect.Pointer {
+				most = mostOwn // the values in it are cut each
+			}
+			was, now = excerpts(was, now, most)
 			report(name, was, now)
 		}
 	}
@@ -113,9 +172,25 @@ func show(v reflect.Value) string {
 		if v.IsNil() {
 			return "none"
 		}
-		return fmt.Sprintf("%+v", v.Elem().Interface())
+		return part(v.Elem())
 	}
 	return fmt.Sprint(v.Interface())
+}
+
+// part gives a part of a rule as %+v does, with what is behind pointers and each value cut.
+func part(v reflect.Value) string {
+	if v.Kind() != reflect.Struct {
+		return fmt.Sprintf("%+v", v.Interface())
+	}
+	fields := make([]string, v.NumField())
+	for i := range fields {
+		f := v.Field(i)
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			f = f.Elem()
+		}
+		fields[i] = v.Type().Field(i).Name + ":" + excerpt(fmt.Sprintf("%+v", f.Interface()), mostValue)
+	}
+	return "{" + strings.Join(fields, " ") + "}"
 }
 
 // text quotes what would be misread bare.

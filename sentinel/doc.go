@@ -22,8 +22,9 @@
 // The core's managers are global to the process. Those of the kinds that have a source belong to Rulewire as a whole:
 // rules that other code loads there stay until the next change, show in [Rules.Drift] and in the status, and are
 // replaced by [Rules.Refresh] or [Rules.Reconcile]. The isolation manager is shared resource by resource unless there is
-// an [Isolation] source: thread-grade flow rules then only take the resources that they name. Two Opens in one process
-// must not have the same kind; give several sources to one Open instead.
+// an [Isolation] source: thread-grade flow rules then only take the resources that they name. A second
+// Open whose kinds share one of the core's managers with a Rules that is still open is refused with
+// datasource.ErrConflict: give several sources to one Open instead.
 //
 // # Without an init
 //

@@ -74,11 +74,18 @@ func clean(t *testing.T) {
 	t.Cleanup(empty)
 }
 
-// open opens parts for the length of the test.
+// opened is what open has opened last in each test; tests of this package do not run in parallel, the core is global.
+var opened *Rules
+
+// open opens parts for the length of the test, or until the same test opens something else.
 func open(t *testing.T, parts ...Part) *Rules {
 	t.Helper()
+	if err := opened.Close(); err != nil {
+		t.Fatal(err)
+	}
 	clean(t)
-	return openBeside(t, parts...)
+	opened = openBeside(t, parts...)
+	return opened
 }
 
 func openBeside(t *testing.T, parts ...Part) *Rules {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // Rules are the rules that Open keeps in step with their sources. All methods are safe for concurrent use; those that
@@ -15,6 +16,8 @@ type Rules struct {
 	group   datasource.Group
 	members []member
 	cores   *cores
+	// writables has the writing side of each member.
+	writables writable.Registry
 
 	flow      *kindState[rule.Flow]
 	degrade   *kindState[rule.Degrade]
@@ -70,11 +73,16 @@ func Open(ctx context.Context, parts ...Part) (*Rules, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if err := claim(r, kinds); err != nil {
+		return nil, err
+	}
 	for _, init := range p.inits {
-		if init == nil {
-			return nil, errors.New("sentinel.Open: nil Init")
+		err := errors.New("sentinel.Open: nil Init")
+		if init != nil {
+			err = init()
 		}
-		if err := init(); err != nil {
+		if err != nil {
+			release(r)
 			return nil, fmt.Errorf("sentinel.Open: init: %w", err)
 		}
 	}
@@ -89,6 +97,7 @@ func (r *Rules) Close() error {
 	if r == nil {
 		return nil
 	}
+	defer release(r)
 	return r.group.Close()
 }
 

@@ -502,3 +502,26 @@ func TestOptionsDoNotReachTheSource(t *testing.T) {
 		t.Errorf("init ran %d times, %d events", ran, len(events))
 	}
 }
+
+// faults: F124
+func TestSecondOpenTakesTheFirstOnesRulesAway(t *testing.T) {
+	flowDoc := doc("mem:flow", `[{"resource":"a","count":5},{"resource":"t","grade":0,"count":3}]`)
+	first := open(t, Flow(flowDoc))
+	before := liveFlow()
+	for name, part := range map[string]Part{
+		"the same kind":           Flow(doc("mem:other", `[]`)),
+		"a kind that shares some": Isolation(doc("mem:isolation", `[{"resource":"b","threshold":1}]`)),
+	} {
+		if rules, err := Open(t.Context(), part); !errors.Is(err, datasource.ErrConflict) || rules != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := liveFlow(); got != before {
+		t.Errorf("the core has %s, had %s", got, before)
+	}
+	openBeside(t, Degrade(doc("mem:degrade", `[]`))) // another manager is free
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openBeside(t, Flow(doc("mem:other", `[{"resource":"c","count":1}]`)))
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // Part is what Open is made of: a kind with its source (Flow, Degrade, System, Authority, ParamFlow, Isolation), an
@@ -30,6 +31,10 @@ type config struct {
 	custom  any
 	mapping mapping
 	hold    bool
+	// sink, write and name are the source's other side.
+	sink  writable.Sink
+	write []writable.Option
+	name  *string
 }
 
 func newConfig(opts ...[]Option) (config, error) {
@@ -219,7 +224,7 @@ func newEntry[R any](kind rule.Kind, src datasource.Source, opts []Option, state
 			return err
 		}
 		r.members = append(r.members, member{kind: kind, readable: readable})
-		return nil
+		return register(r, &conf, len(k.parts) == 1, readable, conv)
 	}}
 }
 

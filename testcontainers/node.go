@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// startTimeout bounds how long a server may take until it answers, the pull of its image not counted.
+	// startTimeout bounds how long a server may take until it answers, the pull of its image not counted, unless its Spec
+	// says otherwise.
 	startTimeout = time.Minute
 	// endTimeout bounds the removal of a container after its test.
 	endTimeout = 30 * time.Second
@@ -49,6 +50,10 @@ type Spec struct {
 	Alias   string
 	// Ready tries once whether the server answers at its Admin addresses. It is tried again until it returns nil.
 	Ready func(context.Context, *Node) error
+	// Patience is how long the server may take until it answers; zero is a minute. Attempts is how often it is killed and
+	// started once more if it does not, as its supervisor would: for servers that give up where the machine is busy.
+	Patience time.Duration
+	Attempts int
 	// Down, if any, is called before the server is stopped, killed or paused: the place to drop its clients.
 	Down func()
 }
@@ -304,7 +309,27 @@ func (n *Node) target(port int, addr string) {
 
 // ready finds where the container's ports are now, which changes at each start, and waits for the server.
 func (n *Node) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	for again := 0; ; again++ {
+		err := n.answers(ctx)
+		if err == nil || again >= n.spec.Attempts || ctx.Err() != nil {
+			return err
+		}
+		id := n.ctr.GetContainerID()
+		if _, killed := n.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "SIGKILL"}); killed != nil {
+			return errors.Join(err, killed)
+		}
+		if _, started := n.docker.ContainerStart(ctx, id, client.ContainerStartOptions{}); started != nil {
+			return errors.Join(err, started)
+		}
+	}
+}
+
+func (n *Node) answers(ctx context.Context) error {
+	patience := startTimeout
+	if n.spec.Patience > 0 {
+		patience = n.spec.Patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, port := range n.spec.Ports {
 		mapped, err := n.ctr.MappedPort(ctx, proto(port))

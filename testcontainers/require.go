@@ -40,6 +40,9 @@ func RedisImage(t testing.TB) string { return image(t, catalog.Redis) }
 // ConsulImage is the image of Consul.
 func ConsulImage(t testing.TB) string { return image(t, catalog.Consul) }
 
+// NacosImage is the image of Nacos.
+func NacosImage(t testing.TB) string { return image(t, catalog.Nacos) }
+
 func image(t testing.TB, s catalog.Store) string {
 	t.Helper()
 	Require(t)

@@ -172,7 +172,9 @@ func viewOf(s datasource.Status) view {
 		Rules: s.Rules, Refused: s.Refused, LastChange: stamp(s.LastChange), LastSuccess: stamp(s.LastSuccess),
 		Drift: s.Drift, Note: s.Note,
 	}
-	if s.LastError != nil {
+	if s.Cause == datasource.CauseMissing && s.Generation == 0 {
+		v.State = datasource.StateLive // any file may be absent, and none was ever there: nothing is amiss
+	} else if s.LastError != nil {
 		v.LastError = &problem{Message: s.LastError.Error()}
 		var f *converter.Fault
 		if errors.As(s.LastError, &f) {

@@ -182,6 +182,7 @@ func (p *printer) line(format string, args ...any) {
 }
 
 func (p *printer) observer(k rule.Kind) datasource.Observer {
+	var failed string // what was printed last, so that a failure that lasts is told once
 	return datasource.ObserverFunc(func(e datasource.Event) {
 		switch e.Kind {
 		case datasource.EventApplied:
@@ -197,8 +198,12 @@ func (p *printer) observer(k rule.Kind) datasource.Observer {
 		case datasource.EventRefused:
 			p.line("%s: refused (%s), %d rules stay in force: %s", k, e.Cause, e.Rules, indent(e.Err))
 		case datasource.EventFailed:
-			p.line("%s: failed (%s): %s", k, e.Cause, indent(e.Err))
+			if text := indent(e.Err); text != failed {
+				failed = text
+				p.line("%s: failed (%s): %s", k, e.Cause, text)
+			}
 		case datasource.EventRecovered:
+			failed = ""
 			p.line("%s: the newest document is in force again", k)
 		}
 	})

@@ -244,7 +244,7 @@ func TestEachKindRefusesInItsOwnWay(t *testing.T) {
 	if k := s.kind("authority"); k["state"] != "degraded" || k["cause"] != "invalid" {
 		t.Errorf("authority rules can't be enforced and are refused by name: %v", k)
 	}
-	if k := s.kind("system"); k["cause"] != "missing" || k["rules"] != 0.0 {
+	if k := s.kind("system"); k["cause"] != "missing" || k["rules"] != 0.0 || k["state"] != "live" || k["last_error"] != nil {
 		t.Errorf("an absent file: %v", k)
 	}
 	for path, code := range map[string]int{

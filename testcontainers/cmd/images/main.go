@@ -1,5 +1,6 @@
 // Command images builds local images of the real servers from packages, for machines that reach package registries but
-// no image registry: etcd and Consul from their Go modules, Redis from Debian's package. No base image is needed.
+// no image registry: etcd and Consul from their Go modules, Redis from Debian's package, Nacos from its Maven artifacts and
+// this machine's Java. No base image is needed.
 //
 //	go run ./testcontainers/cmd/images                 build those that the engine lacks
 //	go run ./testcontainers/cmd/images -force          build all again
@@ -28,6 +29,7 @@ var builders = map[string]func(context.Context, *tree) error{
 	catalog.Etcd.Name:   buildEtcd,
 	catalog.Redis.Name:  buildRedis,
 	catalog.Consul.Name: buildConsul,
+	catalog.Nacos.Name:  buildNacos,
 }
 
 func main() {

@@ -22,15 +22,14 @@ func buildConsul(ctx context.Context, t *tree) error {
 
 // goServer builds a server from the module images/NAME, which pins it. Without cgo the program needs no other file.
 func goServer(ctx context.Context, t *tree, name, pkg string) error {
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/rulewire/rulewire/testcontainers")
-	dir, err := command(list)
+	dir, err := imageFolder(ctx, name)
 	if err != nil {
 		return err
 	}
 	// -buildvcs=false: the version stamp of this repository says nothing about the server.
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
 		"-o", t.path("/usr/local/bin/"+name), pkg)
-	build.Dir = filepath.Join(strings.TrimSpace(string(dir)), "images", name)
+	build.Dir = dir
 	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	_, err = command(build)
 	return err
@@ -67,13 +66,17 @@ func buildRedis(ctx context.Context, t *tree) error {
 			return err
 		}
 	}
+	folders, err := filepath.Glob(filepath.Join(unpacked, "usr/lib/*"))
+	if err != nil {
+		return err
+	}
 	for _, program := range []string{"redis-server", "redis-cli"} {
 		// redis-server is a link to redis-check-rdb, which is all three programs.
 		file := filepath.Join(unpacked, "usr/bin", program)
 		if err := t.copy(file, "/usr/local/bin/"+program); err != nil {
 			return err
 		}
-		if err := libraries(ctx, t, unpacked, file); err != nil {
+		if err := libraries(ctx, t, unpacked, folders, file); err != nil {
 			return err
 		}
 	}
@@ -110,12 +113,9 @@ func notInstalled(ctx context.Context, packages []string) ([]string, error) {
 	return names, nil
 }
 
-// libraries copies what a program links, from the unpacked packages where they have it, else from this machine.
-func libraries(ctx context.Context, t *tree, unpacked, program string) error {
-	folders, err := filepath.Glob(filepath.Join(unpacked, "usr/lib/*"))
-	if err != nil {
-		return err
-	}
+// libraries copies what a program links, from the folders of the unpacked packages where they have it, else from this
+// machine.
+func libraries(ctx context.Context, t *tree, unpacked string, folders []string, program string) error {
 	ldd := exec.CommandContext(ctx, "ldd", program)
 	ldd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(folders, ":"))
 	out, err := command(ldd)

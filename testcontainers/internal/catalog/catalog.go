@@ -18,7 +18,8 @@ var (
 	Etcd   = Store{"etcd", "RULEWIRE_ETCD_IMAGE", "quay.io/coreos/etcd:v3.7.3", "rulewire/etcd:3.7.3"}
 	Redis  = Store{"redis", "RULEWIRE_REDIS_IMAGE", "redis:7.2.7", "rulewire/redis:7.0-debian"}
 	Consul = Store{"consul", "RULEWIRE_CONSUL_IMAGE", "hashicorp/consul:1.20.2", "rulewire/consul:1.14.11"}
+	Nacos  = Store{"nacos", "RULEWIRE_NACOS_IMAGE", "nacos/nacos-server:v2.3.2", "rulewire/nacos:2.3.2"}
 )
 
 // All lists them; the one that takes longest to build comes last.
-func All() []Store { return []Store{Etcd, Redis, Consul} }
+func All() []Store { return []Store{Etcd, Redis, Nacos, Consul} }

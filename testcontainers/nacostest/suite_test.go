@@ -1,0 +1,213 @@
+package nacostest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nacos-group/nacos-sdk-go/v2/clients/config_client"
+	"github.com/nacos-group/nacos-sdk-go/v2/clients/nacos_client"
+	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
+	"go.uber.org/goleak"
+
+	"github.com/rulewire/rulewire/datasource"
+	"github.com/rulewire/rulewire/datasource/datasourcetest"
+	"github.com/rulewire/rulewire/nacos"
+	"github.com/rulewire/rulewire/testcontainers/link"
+	"github.com/rulewire/rulewire/testcontainers/nacostest"
+	"github.com/rulewire/rulewire/writable"
+)
+
+const (
+	group    = "SENTINEL_GROUP"
+	password = "s3cret-pass"
+	// limit is less than the server's, whose database takes seconds for some megabytes on a busy machine.
+	limit = 1 << 20
+	// latency is what such a machine takes for a login, a new connection and a write.
+	latency = 15 * time.Second
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var names atomic.Int64
+
+func newName() string {
+	return fmt.Sprintf("orders-flow-%d-%d", time.Now().UnixNano(), names.Add(1))
+}
+
+// client is a client of the SDK as far as the driver has to do with it: what it was configured with. The real one starts
+// goroutines and writes files; TestClientOfTheSDK has it.
+type client struct {
+	config_client.IConfigClient
+	nacos_client.NacosClient
+}
+
+func newClient(t testing.TB, config constant.ClientConfig, servers []constant.ServerConfig) *client {
+	t.Helper()
+	c := new(client)
+	must(t, c.SetClientConfig(config))
+	must(t, c.SetServerConfig(servers))
+	return c
+}
+
+// harness plays the suite on a real server, over links of its own and with a user of its own.
+type harness struct {
+	t         testing.TB
+	s         *nacostest.Server
+	web, grpc *link.Link
+	c         *client
+	at        nacostest.Config
+	user      string
+	denied    bool
+}
+
+// newHarness makes harnesses on one server. A namespace of its own gives each user rights that can be taken away.
+func newHarness(s *nacostest.Server) datasourcetest.New {
+	return func(t testing.TB) datasourcetest.Harness {
+		web, err := link.Listen(s.AdminHTTP())
+		must(t, err)
+		grpc, err := link.Listen(s.AdminGRPC())
+		must(t, err)
+		h := &harness{t: t, s: s, web: web, grpc: grpc, at: nacostest.Config{Group: group, DataID: newName()}}
+		config := constant.ClientConfig{AppName: "orders"}
+		if s.User() != "" {
+			h.user = "u" + strconv.FormatInt(names.Add(1), 10)
+			h.at.Namespace = "ns-" + h.user
+			must(t, s.AddUser(h.ctx(), h.user, password, h.at.Namespace, "rw"))
+			config.Username, config.Password, config.NamespaceId = h.user, password, h.at.Namespace
+		}
+		h.c = newClient(t, config, nacostest.ServerConfigs(web, grpc))
+		t.Cleanup(func() {
+			must(t, web.Close())
+			must(t, grpc.Close())
+		})
+		return h
+	}
+}
+
+func (h *harness) ctx() context.Context { return context.Background() }
+
+func (h *harness) Source() (datasource.Source, error) {
+	return nacos.NewSource(h.c, h.at.DataID, h.at.Group, nacos.Timeout(latency))
+}
+func (h *harness) Sink() (writable.Sink, error) {
+	return nacos.NewSink(h.c, h.at.DataID, h.at.Group, nacos.MaxBytes(limit), nacos.Timeout(latency))
+}
+func (h *harness) Secrets() []string { return []string{password} }
+func (h *harness) Limit() int        { return limit }
+
+func (h *harness) Put(data []byte) error {
+	switch {
+	case len(strings.TrimSpace(string(data))) == 0:
+		return fmt.Errorf("%w: Nacos refuses an empty document", datasourcetest.ErrUnplayable)
+	case !utf8.Valid(data):
+		return fmt.Errorf("%w: Nacos holds text", datasourcetest.ErrUnplayable)
+	}
+	return h.s.Put(h.ctx(), h.at, data)
+}
+
+func (h *harness) Delete() error { return h.s.Delete(h.ctx(), h.at) }
+
+func (h *harness) DeletePut(data []byte) error {
+	if err := h.s.Remove(h.ctx(), h.at); err != nil {
+		return err
+	}
+	return h.s.Put(h.ctx(), h.at, data)
+}
+
+func (h *harness) PutNeighbour(data []byte) error {
+	at := h.at
+	at.DataID += "-more"
+	return h.s.Put(h.ctx(), at, data)
+}
+
+func (h *harness) Break() error {
+	h.web.Cut()
+	h.grpc.Cut()
+	return nil
+}
+
+func (h *harness) Stall() error {
+	h.web.Stall(link.Both)
+	h.grpc.Stall(link.Both)
+	return nil
+}
+
+func (h *harness) Heal() error {
+	h.web.Heal()
+	h.grpc.Heal()
+	if !h.denied {
+		return nil
+	}
+	h.denied = false
+	return h.s.Allow(h.ctx(), h.user, h.at.Namespace, "rw")
+}
+
+func (h *harness) Deny() error {
+	if h.user == "" {
+		return fmt.Errorf("%w: the server asks nobody who he is", datasourcetest.ErrUnplayable)
+	}
+	h.denied = true
+	return h.s.Forbid(h.ctx(), h.user, h.at.Namespace, "rw")
+}
+
+func (h *harness) Restart() error {
+	if !h.s.Contained() {
+		return fmt.Errorf("%w: the server is not ours", datasourcetest.ErrUnplayable)
+	}
+	return h.s.Restart(h.ctx())
+}
+
+func (h *harness) Misconfigured() map[string]error {
+	said := map[string]error{}
+	try := func(name string, c config_client.IConfigClient, dataID, group string, options ...nacos.Option) {
+		_, source := nacos.NewSource(c, dataID, group, options...)
+		_, sink := nacos.NewSink(c, dataID, group, options...)
+		said["source: "+name], said["sink: "+name] = source, sink
+	}
+	try("no client", nil, h.at.DataID, group)
+	try("no data id", h.c, "", group)
+	try("slash", h.c, "a/b", group)
+	try("timeout", h.c, h.at.DataID, group, nacos.Timeout(0))
+	return said
+}
+
+// helpers are the goroutines of the way by which the helper reaches a server, which outlives a case.
+func helpers() []goleak.Option {
+	all := []goleak.Option{
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), // the helper's own client, kept for the next case
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+	}
+	for _, f := range []string{"accept", "serve", "carry", "read"} {
+		all = append(all, goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link)."+f))
+	}
+	return all
+}
+
+// run is a server that asks for a user, and looks his rights up each time; or the one of the environment.
+func run(t testing.TB) *nacostest.Server {
+	if os.Getenv(nacostest.AddrEnv) != "" {
+		return nacostest.Run(t)
+	}
+	return nacostest.Run(t, nacostest.WithAuth(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
+}
+
+// The suites look for goroutines that are left, so they do not run beside other tests.
+
+func TestConformance(t *testing.T) {
+	s := run(t)
+	config := datasourcetest.Config{New: newHarness(s), Latency: latency, Leaks: helpers()}
+	datasourcetest.Run(t, config)
+	t.Run("Sink", func(t *testing.T) { datasourcetest.RunSink(t, config) })
+}
