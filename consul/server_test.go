@@ -23,12 +23,14 @@ import (
 type server struct {
 	link *pipes
 
-	mu       sync.Mutex
-	index    uint64
-	pairs    map[string]api.KVPair
-	changed  chan struct{} // closed at each change
-	requests int
-	asked    []request
+	mu      sync.Mutex
+	index   uint64
+	pairs   map[string]api.KVPair
+	changed chan struct{} // closed at each change
+	// abandoned is closed when a snapshot is restored.
+	abandoned chan struct{}
+	requests  int
+	asked     []request
 	// status and body, if set, answer every request.
 	status int
 	body   string
@@ -49,7 +51,7 @@ type request struct {
 
 func newServer(t testing.TB) *server {
 	s := &server{
-		index: 20, pairs: map[string]api.KVPair{}, changed: make(chan struct{}),
+		index: 20, pairs: map[string]api.KVPair{}, changed: make(chan struct{}), abandoned: make(chan struct{}),
 		link: &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]bool{}},
 	}
 	h := &http.Server{Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0)}
@@ -111,12 +113,16 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *server) get(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/v1/kv/")
 	after, _ := strconv.ParseUint(r.FormValue("index"), 10, 64)
-	if after > 0 {
-		s.wait(r, key, after)
-	}
+	s.mu.Lock()
+	old, oldIndex, oldFound := s.find(key)
+	s.mu.Unlock()
+	abandoned := after > 0 && s.wait(r, key, after)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pair, index, found := s.find(key)
+	if abandoned {
+		pair, index, found = old, oldIndex, oldFound
+	}
 	if s.churn {
 		s.index++
 		index = s.index
@@ -139,27 +145,38 @@ func (s *server) find(key string) (pair api.KVPair, index uint64, found bool) {
 	return pair, s.index, false
 }
 
-func (s *server) wait(r *http.Request, key string, after uint64) {
+// wait blocks as Consul does: until the answer's index is above after, whatever that means for a lower one.
+func (s *server) wait(r *http.Request, key string, after uint64) (abandoned bool) {
 	limit, err := time.ParseDuration(r.FormValue("wait"))
 	if err != nil {
 		limit = 5 * time.Minute
 	}
 	t := time.NewTimer(limit + limit/16)
 	defer t.Stop()
+	s.mu.Lock()
+	gone := s.abandoned
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		_, index, _ := s.find(key)
 		changed, spurious := s.changed, s.spurious || s.churn
 		s.mu.Unlock()
-		if index != after && index > after || index < after || spurious {
-			return
+		select {
+		case <-gone:
+			return true
+		default:
+		}
+		if index > after || spurious {
+			return false
 		}
 		select {
 		case <-changed:
+		case <-gone:
+			return true
 		case <-t.C:
-			return
+			return false
 		case <-r.Context().Done():
-			return
+			return false
 		}
 	}
 }
@@ -233,6 +250,8 @@ func (s *server) restore(index uint64, key, value string) {
 	s.do(func() {
 		s.index, s.pairs = index, map[string]api.KVPair{}
 		s.commit(key, []byte(value), 0)
+		close(s.abandoned) // whoever waits gets the old answer
+		s.abandoned = make(chan struct{})
 	})
 }
 

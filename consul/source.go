@@ -19,8 +19,9 @@ import (
 
 const (
 	// firstPause and longestPause bound the pace of queries that are answered early and without a change.
+	// Each such query is followed by one that does not block, which makes one per second.
 	firstPause   = 20 * time.Millisecond
-	longestPause = time.Second
+	longestPause = 2 * time.Second
 	// shownBody is how much of an error's body is worth showing: a proxy may send a page.
 	shownBody = 200
 )
@@ -31,7 +32,7 @@ var (
 	errFell     = errors.New("index fell: a snapshot was restored, or another server answers")
 	errNoIndex  = errors.New("answer without an index: it is not Consul's")
 	errNoLeader = errors.New("stale answer of a server that knows no leader")
-	errSilent   = errors.New("blocking query was not answered in time")
+	errSilent   = errors.New("query was not answered in time")
 )
 
 var _ datasource.Watcher = (*Source)(nil)
@@ -66,12 +67,17 @@ func (s *Source) Read(ctx context.Context) (datasource.Document, error) {
 // Watch delivers what comes after last, by blocking queries. It returns when ctx ends, on every error and when the index
 // falls.
 func (s *Source) Watch(ctx context.Context, last datasource.Document, deliver func(datasource.Document)) error {
-	index := last.Order // 0 asks for what is there now
+	index := last.Order
 	var pause time.Duration
-	for {
+	// A blocking query from an index that a restored store does not have any more is silent until the store gets there.
+	// So what could come after a restore begins with a query that does not block.
+	for check := true; ; {
 		begin := time.Now()
-		wait := s.wait - rand.N(s.wait/10+1)
-		a, err := s.block(ctx, index, wait)
+		wait, ask := s.wait-rand.N(s.wait/10+1), index
+		if check {
+			wait, ask = 0, 0
+		}
+		a, err := s.block(ctx, ask, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -88,18 +94,23 @@ func (s *Source) Watch(ctx context.Context, last datasource.Document, deliver fu
 				a.doc = datasource.Hint() // the read that follows says that it is too large
 			}
 			deliver(a.doc)
-			continue // what is next waits in the store for a change of this very document
-		}
-		// Nothing changed: the time is up, or the index moved without the document, or the server does not block. The
-		// latter two must not become a loop (F116, F118).
-		took := time.Since(begin)
-		if took >= longestPause {
-			pause = 0
+			check = false // what is next waits in the store for a change of this very document
 			continue
 		}
-		pause = min(max(2*pause, firstPause), longestPause)
-		if err := sleep(ctx, pause-took); err != nil {
-			return err
+		took := time.Since(begin)
+		switch {
+		case check:
+			check = false
+		case took >= longestPause:
+			pause = 0 // the time was up
+		default:
+			// Woken up for nothing: the index moved without the document, or the server does not block, which must not
+			// become a loop (F116, F118). Or a snapshot was restored: that wakes all who wait, with the old answer.
+			check = true
+			pause = min(max(2*pause, firstPause), longestPause)
+			if err := sleep(ctx, pause-took); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ require (
 	github.com/moby/moby/client v0.6.2
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rulewire/rulewire v0.0.0
+	github.com/rulewire/rulewire/consul v0.0.0-00010101000000-000000000000
 	github.com/rulewire/rulewire/etcd v0.0.0-00010101000000-000000000000
 	github.com/rulewire/rulewire/redis v0.0.0-00010101000000-000000000000
 	github.com/testcontainers/testcontainers-go v0.45.0
