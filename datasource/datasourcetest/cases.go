@@ -136,6 +136,7 @@ func sourceGroups() []group {
 			{"TwoSources", recoveryTwoSources},
 			{"EqualContent", recoveryEqualContent},
 			{"Scrambled", recoveryScrambled},
+			{"ManyCuts", recoveryManyCuts},
 		}, false},
 	}, guardGroup(), payloadGroup())
 }

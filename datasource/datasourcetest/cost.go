@@ -21,8 +21,8 @@ func (x *play) measured() time.Duration {
 	return 3 * time.Second
 }
 
-// idle counts the requests of a readable that has nothing to do.
-func idle(x *play, l *live) {
+// idle counts the requests of the readable that was started, which has nothing to do.
+func idle(x *play) {
 	x.Helper()
 	need[Requester](x)
 	x.pass(x.aWhile()) // the watch is open by now
@@ -37,34 +37,35 @@ func idle(x *play, l *live) {
 	if n, budget := x.requests()-before, int(d*11/10/period)+2; n > budget {
 		x.Errorf("an idle source sent %d requests in %v, the budget is %d", n, d, budget)
 	}
-	_ = l
 }
 
 // faults: F119
 func idlePresent(x *play) {
 	x.put(v1)
-	idle(x, x.start(datasource.Relist(x.c.Relist)))
+	x.start(datasource.Relist(x.c.Relist))
+	idle(x)
 }
 
 // faults: F117 F118
 func idleMissing(x *play) {
-	idle(x, x.start(datasource.Relist(x.c.Relist)))
+	x.start(datasource.Relist(x.c.Relist))
+	idle(x)
 }
 
 // faults: F017 F118
 func idleDeleted(x *play) {
 	x.put(v1)
-	l := x.start(datasource.Relist(x.c.Relist))
+	x.start(datasource.Relist(x.c.Relist))
 	x.must(x.h.Delete())
-	idle(x, l)
+	idle(x)
 }
 
 // faults: F119
 func idleRefused(x *play) {
 	x.put(v1)
-	l := x.start(datasource.Relist(x.c.Relist))
+	x.start(datasource.Relist(x.c.Relist))
 	x.put([]byte("nonsense"))
-	idle(x, l)
+	idle(x)
 }
 
 // storm counts the requests of a readable whose store fails.
@@ -197,7 +198,7 @@ func closeWatching(x *play) {
 	l.wantUpdates(rules1)
 }
 
-// faults: F088 F147
+// faults: F147
 func closeStalled(x *play) {
 	s := need[Staller](x)
 	x.put(v1)
@@ -225,7 +226,7 @@ func closeBroken(x *play) {
 
 // A hundred lives on one client leave nothing behind.
 //
-// faults: F123 F148
+// faults: F148
 func closeCycles(x *play) {
 	x.put(v1)
 	cycle := func() {

@@ -140,6 +140,9 @@ func (f *follower) unseen(want []byte) string {
 	return differs(doc, want)
 }
 
+// stragglers is for how long a watch that has ended is listened to.
+const stragglers = 10 * time.Millisecond
+
 // stop ends the watch and checks that it ends in time, and is silent afterwards.
 func (f *follower) stop() {
 	f.x.Helper()
@@ -152,7 +155,7 @@ func (f *follower) stop() {
 		f.x.Errorf("Watch did not return within %v after its ctx had ended", closeLimit)
 		return
 	}
-	f.x.settle()
+	f.x.pass(stragglers)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.overlaps > 0 {

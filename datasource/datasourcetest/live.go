@@ -78,8 +78,14 @@ func (l *live) refresh() error {
 func (l *live) inForce(within time.Duration, rules string) {
 	l.x.Helper()
 	l.x.eventually(within, func() string {
+		told := l.updates()
+		now := ""
+		if len(told) > 0 {
+			now = told[len(told)-1]
+		}
+		// The listener knows a moment before the status does.
 		s := l.Status()
-		if now := l.now(); now != rules || s.Revision == "" || s.LastError != nil {
+		if now != rules || s.Counts.Applied != uint64(len(told)) || s.LastError != nil {
 			return fmt.Sprintf("in force: %q at revision %q (%s, %v), want %q", now, s.Revision, s.State, s.LastError, rules)
 		}
 		return ""

@@ -30,7 +30,17 @@ type play struct {
 	lives            []*live
 	followers        []*follower
 	goroutinesBefore int
+	kind             pace
 }
+
+// pace is how changes come; it is asked of the first source.
+type pace uint8
+
+const (
+	unasked pace = iota
+	byPush
+	byPull
+)
 
 // signal wakes those who wait for a condition.
 type signal struct {
@@ -164,8 +174,13 @@ func (x *play) watcher() datasource.Watcher {
 
 func (x *play) pushes() bool {
 	x.Helper()
-	_, ok := x.source().(datasource.Watcher)
-	return ok
+	if x.kind == unasked {
+		x.kind = byPull
+		if _, ok := x.source().(datasource.Watcher); ok {
+			x.kind = byPush
+		}
+	}
+	return x.kind == byPush
 }
 
 // latency is within which a change must be in force.

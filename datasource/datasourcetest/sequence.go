@@ -298,6 +298,31 @@ func recoveryEqualContent(x *play) {
 	l.wantUpdates(rules1)
 }
 
+// Each reconnect takes the place of the one before.
+//
+// faults: F123
+func recoveryManyCuts(x *play) {
+	b, s := need[Breaker](x), need[Subscriber](x)
+	cuts := 20
+	if x.c.Bubble {
+		cuts = 100
+	}
+	x.put(v1)
+	l := x.start(datasource.Relist(x.c.Relist), datasource.Backoff(realMinBackoff, realMaxBackoff))
+	for i := range cuts {
+		x.must(b.Break())
+		x.must(b.Heal())
+		x.put(document("n=" + strconv.Itoa(i)))
+		l.inForce(x.c.Recovery, "n="+strconv.Itoa(i))
+	}
+	x.eventually(x.c.Recovery, func() string {
+		if n := s.Subscriptions(); n > 1 {
+			return fmt.Sprintf("%d subscriptions after %d cuts", n, cuts)
+		}
+		return ""
+	})
+}
+
 // The listener sees the numbers go up, whatever the link does to the notifications.
 //
 // faults: F076 F143

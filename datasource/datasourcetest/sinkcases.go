@@ -75,7 +75,6 @@ func sinkID(x *play) {
 	}
 }
 
-// faults: F157
 func sinkCreate(x *play) {
 	s := x.sink()
 	x.write(s, v1, writable.Absent)
@@ -224,7 +223,7 @@ func (x *play) race(n, round int, expected string) (winner []byte, won int) {
 
 // Of several writers over one revision exactly one wins, in every round.
 //
-// faults: F139 F140
+// faults: F140
 func sinkWriters(x *play) {
 	s := x.sink()
 	now := x.write(s, v1, writable.Absent)
@@ -258,16 +257,12 @@ func sinkNoTornRead(x *play) {
 	s, src := x.sink(), x.source()
 	texts := [][]byte{document("short=1"), []byte("[" + strings.Repeat(" ", 100_000) + "]")}
 	now := x.write(s, texts[0], writable.Absent)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	problems := make(chan string, 1)
 	go func() {
 		defer close(problems)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for wait(ctx, 100*time.Microsecond) == nil {
 			doc, err := x.tryRead(src)
 			if err != nil {
 				problems <- err.Error()
@@ -282,7 +277,7 @@ func sinkNoTornRead(x *play) {
 	for i := range 40 {
 		now = x.write(s, texts[(i+1)%2], now.Revision)
 	}
-	close(stop)
+	stop()
 	if p, found := <-problems; found {
 		x.Error("a reader beside the writer saw", p)
 	}
@@ -351,10 +346,10 @@ func (x *play) writesAgain(s writable.Sink, data ...[]byte) {
 	x.wantDocument("at the end", x.read(s), data[len(data)-1])
 }
 
-// faults: F154
+// faults: F156
 func sinkBroken(x *play) { refusesWrites(x, need[Breaker](x).Break) }
 
-// faults: F154
+// faults: F156
 func sinkDenied(x *play) { refusesWrites(x, need[Denier](x).Deny) }
 
 func sinkStalled(x *play) { refusesWrites(x, need[Staller](x).Stall) }
@@ -378,18 +373,14 @@ func sinkBrokenMidWrite(x *play) {
 	b := need[Breaker](x)
 	s := x.sink()
 	x.write(s, document("n=0"), writable.Absent)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			t := time.NewTimer(10 * time.Millisecond)
-			select {
-			case <-stop:
-				t.Stop()
-				return
-			case <-t.C:
-			}
-			if err := errors.Join(b.Break(), b.Heal()); err != nil {
+		for wait(ctx, 10*time.Millisecond) == nil {
+			err := b.Break()
+			_ = wait(ctx, 5*time.Millisecond)
+			if err = errors.Join(err, b.Heal()); err != nil {
 				x.Error("harness:", err)
 				return
 			}
@@ -397,9 +388,9 @@ func sinkBrokenMidWrite(x *play) {
 	})
 	sure, sent := 0, 0 // the last number that was acknowledged, and that was sent
 	for i := range 50 {
+		_ = wait(ctx, time.Millisecond)
 		now, err := x.tryRead(s)
 		if err != nil {
-			x.settle()
 			continue
 		}
 		var n int
@@ -412,7 +403,7 @@ func sinkBrokenMidWrite(x *play) {
 			sure = sent
 		}
 	}
-	close(stop)
+	stop()
 	wg.Wait()
 	x.must(b.Heal())
 	x.eventually(x.c.Recovery, func() string {

@@ -23,5 +23,8 @@ func TestStoreSinks(t *testing.T) {
 
 // The suite in real time, as drivers with real I/O play it.
 func TestPushedStoreInRealTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time")
+	}
 	Run(t, Config{New: NewStoreHarness(Pushed), Interval: 50 * time.Millisecond, Relist: 500 * time.Millisecond, Latency: time.Second})
 }
