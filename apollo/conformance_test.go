@@ -136,8 +136,14 @@ func (h *harness) Reset(data []byte) error {
 	return nil
 }
 
-func (h *harness) Requests() int      { return h.link.Requests("") }
-func (h *harness) Subscriptions() int { return h.server.Polls() }
+func (h *harness) Requests() int { return h.link.Requests("") }
+
+// Subscriptions also closes idle connections: they are the client's, and no case's to count.
+func (h *harness) Subscriptions() int {
+	h.link.Client().CloseIdleConnections()
+	return h.server.Polls()
+}
+
 func (h *harness) ClientClosed() bool { return false }
 func (h *harness) Secrets() []string  { return []string{secret, token} }
 func (h *harness) Limit() int         { return apollo.DefaultMaxChars }

@@ -41,6 +41,9 @@ func Dial(dial func(ctx context.Context, address string) (net.Conn, error)) *Lin
 // Client is an http.Client over the link.
 func (l *Link) Client() *http.Client { return &http.Client{Transport: l} }
 
+// CloseIdleConnections is for http.Client's method of that name.
+func (l *Link) CloseIdleConnections() { l.transport.CloseIdleConnections() }
+
 // RoundTrip counts a request, lets faults answer it, and sends it.
 func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
