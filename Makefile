@@ -12,7 +12,7 @@ test: ## everything that CI checks: format, lint, tidiness, tests with -race, fu
 	go run ./tools/check
 
 check: ## the quick part of it: no tests
-	go run ./tools/check format deps faults vet lint tidy
+	go run ./tools/check format deps docs faults vet lint tidy
 
 run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0)
 	go run ./examples/service $(if $(RULES),-rules '$(RULES)') $(if $(ADDR),-addr '$(ADDR)')
@@ -22,6 +22,9 @@ bench: ## one table: work, ours, theirs, ratio, budget, met or not
 
 fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)
 	go run ./tools/fuzz $(if $(TARGET),-target '$(TARGET)') $(if $(TIME),-time '$(TIME)')
+
+images: ## local images of etcd, Redis and Consul, built from packages (where no image registry answers)
+	go run ./tools/check images
 
 docs: ## write the generated pages again
 	go run ./tools/faults

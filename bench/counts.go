@@ -55,13 +55,14 @@ var hot = func() (names [64]string) {
 	return names
 }()
 
-// lookups gives lookups per second of n readers for d.
-func lookups(m *rule.Manager[rule.Flow], n int, d time.Duration) float64 {
+// lookups gives lookups per second of n readers for d; reader i uses manager i, as far as there are any.
+func lookups(managers []*rule.Manager[rule.Flow], n int, d time.Duration) float64 {
 	var stop atomic.Bool
 	var total atomic.Uint64
 	var wg sync.WaitGroup
 	begin := time.Now()
-	for range n {
+	for i := range n {
+		m := managers[i%len(managers)]
 		wg.Go(func() {
 			var done uint64
 			for !stop.Load() {
@@ -106,23 +107,32 @@ func lookupRow(context.Context, settings) (result, error) {
 	}, nil
 }
 
+// readersRow asks whether a second reader slows the first one down. What two processors give on a machine that does
+// other things too is measured in the same rounds: two readers that share nothing, each with a manager of its own.
 func readersRow(_ context.Context, s settings) (result, error) {
 	// No storm here: on two processors the swapping goroutine would be the third runner and be measured instead.
-	m, stop, err := storm()
-	if err != nil {
-		return result{}, err
+	var managers [2]*rule.Manager[rule.Flow]
+	for i := range managers {
+		m, stop, err := storm()
+		if err != nil {
+			return result{}, err
+		}
+		stop()
+		managers[i] = m
 	}
-	stop()
-	var ratios, one, two []float64
+	const each = 200 * time.Millisecond
+	shared, apart := managers[:1], managers[:]
+	var ratios, control []float64
+	var two []float64
 	for range s.rounds {
-		a := lookups(m, 1, 200*time.Millisecond)
-		b := lookups(m, 2, 200*time.Millisecond)
-		one, two, ratios = append(one, a), append(two, b), append(ratios, b/a)
+		one := lookups(shared, 1, each)
+		both := lookups(shared, 2, each)
+		two, ratios, control = append(two, both), append(ratios, both/one), append(control, lookups(apart, 2, each)/one)
 	}
-	r := median(ratios)
+	r, c := median(ratios), median(control)
 	return result{
-		ours: fmt.Sprintf("%.3g M/s", median(two)/1e6), theirs: fmt.Sprintf("%.3g M/s (one reader)", median(one)/1e6),
-		ratio: fmt.Sprintf("%.2f ×", r), budget: "≥ 1.9 ×", met: r >= 1.9,
+		ours: fmt.Sprintf("%.3g M/s, %.2f × one reader", median(two)/1e6, r), theirs: fmt.Sprintf("%.2f × (sharing nothing)", c),
+		ratio: fmt.Sprintf("%.2f ×", r/c), budget: "≥ 1.9 ×, or ≥ 0.95 of what sharing nothing gives", met: r >= 1.9 || r/c >= 0.95,
 	}, nil
 }
 

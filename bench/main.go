@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -43,7 +44,7 @@ type result struct {
 type settings struct{ rounds int }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout)
 	stop()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // RuleChecker is implemented by a listener that can say beforehand that it will not take a rule, for example because
 // the core library can't enforce it. The error should wrap ErrUnsupported or ErrInvalid. The guard treats such a rule
-// like an invalid one.
+// like an invalid one. CheckRule may be called from several goroutines at once: the engine's and those of writers.
 type RuleChecker[T any] interface {
 	CheckRule(r *T) error
 }
@@ -26,6 +26,8 @@ type verdict[T any] struct {
 	// cause and err say why the candidate is refused; CauseNone and nil = accepted.
 	cause Cause
 	err   error
+	// reason is err without ErrRefused beside it.
+	reason error
 	// held: decoded and valid, only held back; an operator may accept it.
 	held bool
 	// confirm: accepted once a second read gives the same.
@@ -35,7 +37,7 @@ type verdict[T any] struct {
 }
 
 func refuse[T any](cause Cause, err error) verdict[T] {
-	return verdict[T]{cause: cause, err: fmt.Errorf("%w: %w", ErrRefused, err)}
+	return verdict[T]{cause: cause, err: fmt.Errorf("%w: %w", ErrRefused, err), reason: err}
 }
 
 // guard decides whether a candidate may replace the rules in force. It keeps no state.

@@ -35,6 +35,10 @@ type Readable[T any] struct {
 	inForce Document // the document whose rules are in force
 	newest  Document // the newest document that was seen in the store
 	hashes  [2]hashed
+	// expected are documents that this process is about to write, overridden the store's rules while others are in force
+	// in this process only.
+	expected   []*[]byte
+	overridden *override[T]
 }
 
 // New makes a readable over source; conv decodes, and listener is told the rules of each accepted document. It does no
@@ -188,6 +192,7 @@ func (r *Readable[T]) Status() Status {
 	if r.inForce.Presence == Unknown {
 		s.Revision, s.Hash = "", ""
 	}
+	s.Drift = s.Drift || r.overridden != nil
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -445,7 +446,7 @@ func TestPanicsOfDriversListenersAndObserversStayInside(t *testing.T) {
 	})
 }
 
-// faults: F094 F099 F150
+// faults: F094 F099 F150 F151
 func TestStartPolicies(t *testing.T) {
 	down := errors.New("connection refused")
 	t.Run("Fail", func(t *testing.T) {
@@ -557,6 +558,7 @@ func TestMissingAtStartThenCreated(t *testing.T) {
 
 // memory keeps snapshots for tests.
 type memory struct {
+	mu    sync.Mutex
 	doc   Document
 	saved time.Time
 	err   error
@@ -564,6 +566,8 @@ type memory struct {
 }
 
 func (m *memory) Save(_ context.Context, _ string, doc Document) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.saves++
 	if m.err == nil {
 		m.doc, m.saved = doc, time.Now()
@@ -572,6 +576,8 @@ func (m *memory) Save(_ context.Context, _ string, doc Document) error {
 }
 
 func (m *memory) Load(context.Context, string) (Document, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.err == nil && m.doc.Presence == Unknown {
 		return Document{}, time.Time{}, ErrMissing
 	}
@@ -991,6 +997,58 @@ func TestRepeatedDeletionsCallNobodyAndAreCountedOnce(t *testing.T) {
 		}
 		want(t, "calls", e.got(), "[[{a 1}]]")
 		want(t, "refused", r.Status().Refused, "map[missing:1]")
+	})
+}
+
+// slow is a snapshot store that a Close overtakes.
+type slow struct{ memory }
+
+func (s *slow) Save(ctx context.Context, id string, doc Document) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return s.memory.Save(ctx, id, doc)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// faults: F170
+func TestCloseRightAfterStartDoesNotLoseTheFirstSnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		snap := &slow{}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := made(t, s, e, Snapshots(snap))
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "saved", string(snap.doc.Data), v1)
+	})
+}
+
+// faults: F167
+func TestSnapshotThatCouldNotBeSavedIsSavedLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		full := errors.New("disk full")
+		snap := &memory{err: full}
+		s, e := &store{}, &engine{}
+		s.put(v1)
+		r := start(t, s, e, Snapshots(snap))
+		if !errors.Is(r.Status().SnapshotError, full) {
+			t.Fatal("the failure is hidden")
+		}
+		snap.mu.Lock()
+		snap.err = nil
+		snap.mu.Unlock()
+		pass(5 * time.Second)
+		want(t, "saved", string(snap.doc.Data), v1)
+		want(t, "error", r.Status().SnapshotError, nil)
+		saves := snap.saves
+		pass(time.Minute)
+		want(t, "an unchanged document is not saved again and again", snap.saves, saves)
 	})
 }
 

@@ -71,14 +71,15 @@ type Status struct {
 	Skipped converter.Faults
 	// Report is the decode report of the document in force.
 	Report converter.Report
-	// Drift: a listener says that what it was given last is not in force any more (changed behind the store's back).
+	// Drift: what is in force is not what the store gave: changed behind its back, as a listener says, or by Override.
 	Drift bool
 
 	LastRead    time.Time // last answer of the store, of any kind
 	LastChange  time.Time // last time that a document came into force
 	LastSuccess time.Time // last time that the document in force was known to be the store's newest
-	// LastChannel is how the last change came: "read", "watch", "snapshot", "write", "accept". A pushed source whose
-	// changes only come by read has a dead subscription (Apollo ids in another letter case, for example).
+	// LastChannel is how the last change came: "read", "watch", "snapshot", "write", "accept", "volatile" (Override). A
+	// pushed source whose changes only come by read has a dead subscription (Apollo ids in another letter case, for
+	// example).
 	LastChannel string
 	// LastError is nil while the newest document is in force.
 	LastError error

@@ -199,12 +199,12 @@ func TestSavesSwapsAndWritesEachComeIntoForceOnce(t *testing.T) {
 
 	c := &configMap{dir: filepath.Join(dir, "mounted")} // E3
 	must(t, os.Mkdir(c.dir, 0o700))
-	c.swap(t, rules("map0"))
+	must(t, c.swap(rules("map0")))
 	a = &applied{news: make(chan string, 100)}
 	r = started(t, newFileSource(t, filepath.Join(c.dir, "flow.json")), a)
 	next("map0")
 	for _, v := range []string{"map1", "map2"} {
-		c.swap(t, rules(v))
+		must(t, c.swap(rules(v)))
 		next(v)
 	}
 	a.want(t, "map0", "map1", "map2")
@@ -229,9 +229,7 @@ func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
 		must(t, r.Close())
 	}
 	must(t, n.Close())
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines after, %d before", after, before)
-	}
+	wantGoroutines(t, before)
 }
 
 // BenchmarkWriteToListener measures from the start of an atomic replace to the listener.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,9 @@ type script struct {
 	// chunk is how many bytes a read gives at a time, and pause how long each takes: a slow disk gives torn reads.
 	chunk int
 	pause time.Duration
+
+	// opening happens between the look at the file and its opening.
+	opening func(*script)
 
 	node    *node // nil: no file
 	lastIno uint64
@@ -124,6 +128,10 @@ func (s *script) open(string) (handle, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catchUp()
+	if s.opening != nil {
+		s.opening(s)
+		s.opening = nil
+	}
 	if s.node == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -333,6 +341,48 @@ func TestFileThatChangesDuringTheReadIsReadAgain(t *testing.T) {
 		src := scripted(t, s)
 		s.in(5*time.Millisecond, func(s *script) { s.truncate(); s.append("bbbbbbbbbb") })
 		wantDoc(t, read(t, src), present, "bbbbbbbbbb")
+	})
+}
+
+// faults: F108
+func TestFileThatIsExchangedBeforeTheOpenIsLookedAtAgain(t *testing.T) {
+	for name, opening := range map[string]func(*script){
+		"another file, half written": func(s *script) { s.create("v") },
+		"truncated":                  func(s *script) { s.truncate(); s.append("v") },
+		"longer":                     func(s *script) { s.truncate(); s.append("v2, ha") },
+		"removed":                    func(s *script) { s.remove(); s.in(1, func(s *script) { s.create("v") }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript()
+				s.create("v1")
+				time.Sleep(time.Hour)
+				src := scripted(t, s)
+				s.opening = func(s *script) {
+					opening(s)
+					s.in(4*time.Millisecond, func(s *script) { s.append(", done") })
+				}
+				if doc := read(t, src); !strings.HasSuffix(string(doc.Data), ", done") {
+					t.Errorf("read %q, a half", doc.Data)
+				}
+			})
+		})
+	}
+}
+
+// faults: F108 F014
+func TestFileMadeAnewIsGivenTimeAsOneWrittenInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript()
+		s.create("v1")
+		time.Sleep(time.Hour)
+		src := scripted(t, s)
+		read(t, src)
+		s.remove()
+		s.in(100*time.Millisecond, func(s *script) { s.create("") })
+		s.in(140*time.Millisecond, func(s *script) { s.append("v") })
+		s.in(180*time.Millisecond, func(s *script) { s.append("2") })
+		wantDoc(t, read(t, src), present, "v2")
 	})
 }
 

@@ -193,7 +193,7 @@ func TestWaitForTheLockEndsWithTheContext(t *testing.T) {
 
 // document is one that shows whether it is whole.
 func document(n int) []byte {
-	data, _ := json.Marshal(map[string]string{"n": strconv.Itoa(n), "pad": strings.Repeat(strconv.Itoa(n%10), 64<<10)})
+	data, _ := json.Marshal(map[string]string{"n": strconv.Itoa(n), "pad": strings.Repeat(strconv.Itoa(n%10), 16<<10)})
 	return data
 }
 
@@ -204,7 +204,7 @@ func number(data []byte) int {
 		return -1
 	}
 	n, err := strconv.Atoi(d["n"])
-	if err != nil || d["pad"] != strings.Repeat(strconv.Itoa(n%10), 64<<10) {
+	if err != nil || d["pad"] != strings.Repeat(strconv.Itoa(n%10), 16<<10) {
 		return -1
 	}
 	return n

@@ -238,12 +238,12 @@ func (w *watch) rested() {
 }
 
 // tick hints when the file differs from how it was at the last hint or read (a read that failed leaves it so), and once
-// more when it was so new that its times could not tell.
+// more, when it is old enough, if it was so new at the last read that its times can't tell.
 func (w *watch) tick() {
 	w.poll.Reset(w.s.pause())
 	id := w.look()
 	w.s.mu.Lock()
-	changed := id != w.hinted || id != w.s.seen.id || w.s.fresh
+	changed := id != w.hinted || id != w.s.seen.id || w.s.fresh && time.Since(id.touched()) >= racy
 	w.s.mu.Unlock()
 	if changed {
 		w.hint(id)

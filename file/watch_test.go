@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type fakeBackend struct {
 	dirs   map[string]int // how often each folder was added since it was removed
 	refuse error
 	closed bool
+	// adding runs before a folder is added.
+	adding func(dir string)
 }
 
 func newFakeBackend() *fakeBackend {
@@ -33,6 +36,9 @@ func newFakeBackend() *fakeBackend {
 }
 
 func (f *fakeBackend) Add(dir string) error {
+	if f.adding != nil {
+		f.adding(dir)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -222,9 +228,9 @@ func TestFailedReadIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript()
 		s.create("v1")
+		time.Sleep(time.Hour)
 		src := scripted(t, s, MaxBytes(4))
 		read(t, src)
-		time.Sleep(time.Hour)
 		c := watchCounting(t, src, nil)
 		c.take()
 		s.do(func(s *script) { s.rename("far too long", time.Second) })
@@ -384,6 +390,25 @@ func TestLostEventsAskEverySource(t *testing.T) {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// faults: F084 F096
+func TestFolderMadeWhileTheWatchIsPlacedIsFollowed(t *testing.T) {
+	dir := resolved(t)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeBackend()
+		// Nobody tells of it: the folder above is not watched yet when it comes.
+		f.adding = func(string) { must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700)) }
+		n := f.notifier()
+		src, err := newSource(newScript(), filepath.Join(dir, "a", "b", "flow.json"), WithNotifier(n))
+		must(t, err)
+		c := watchCounting(t, src, nil)
+		if got, want := f.watched(), []string{filepath.Join(dir, "a", "b")}; !slices.Equal(got, want) {
+			t.Errorf("watching %v, want %v", got, want)
+		}
+		c.stop(t)
+		must(t, n.Close())
 	})
 }
 

@@ -60,7 +60,7 @@ func utf16le(text string) string {
 // Section 2a of the list of faults: each payload through a rule file, the converter, the guard and the property into the
 // core. S is the good document that was in force before.
 //
-// faults: F009 F022 F023 F024 F026 F028 F034 F036 F037 F039 F043 F044 F047 F052 F054 F055 F060 F061
+// faults: F009 F022 F023 F024 F026 F028 F032 F034 F036 F037 F039 F043 F044 F047 F052 F054 F055 F060 F061
 func TestPayloadsFromAFileToTheCore(t *testing.T) {
 	const (
 		consoleRule = `[{"id":11,"app":"shop","ip":"10.0.0.7","port":8719,"gmtCreate":1700000000000,"gmtModified":1700000005000,"resource":"/order/create","limitApp":"default","grade":1,"count":50.0,"strategy":0,"refResource":null,"controlBehavior":0,"warmUpPeriodSec":null,"maxQueueingTimeMs":null,"clusterMode":false,"clusterConfig":{"flowId":null,"thresholdType":0,"fallbackToLocalWhenFail":true,"strategy":0,"sampleCount":10,"windowIntervalMs":1000}}]`

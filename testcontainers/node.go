@@ -72,7 +72,7 @@ type Network struct{ nw *tc.DockerNetwork }
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	Require(t)
-	nw, err := network.New(t.Context())
+	nw, err := network.New(t.Context(), network.WithLabels(map[string]string{engine.Label: "true"}))
 	if err != nil {
 		t.Fatalf("network: %v", err)
 	}
@@ -129,7 +129,7 @@ func RunAll(t testing.TB, specs ...Spec) []*Node {
 func (n *Node) create(ctx context.Context) error {
 	options := []tc.ContainerCustomizer{
 		tc.WithEntrypoint(n.spec.Command[0]), tc.WithCmd(n.spec.Command[1:]...),
-		tc.WithLogger(log.NewNoopLogger()),
+		tc.WithLogger(log.NewNoopLogger()), tc.WithLabels(map[string]string{engine.Label: "true"}),
 	}
 	for _, port := range n.spec.Ports {
 		options = append(options, tc.WithExposedPorts(proto(port)))
@@ -155,7 +155,7 @@ func (n *Node) create(ctx context.Context) error {
 // Renew replaces the container by a new one without data, and waits until it answers. The addresses stay.
 func (n *Node) Renew(ctx context.Context) error {
 	return n.control("renew", func() error {
-		n.down()
+		n.down(true)
 		if err := n.ctr.Terminate(ctx, tc.StopTimeout(0)); err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (n *Node) Contained() bool { return n.ctr != nil }
 // Stop ends the process as an operator would (SIGTERM). Its data stay.
 func (n *Node) Stop(ctx context.Context) error {
 	return n.control("stop", func() error {
-		n.down()
+		n.down(true)
 		_, err := n.docker.ContainerStop(ctx, n.ctr.GetContainerID(), client.ContainerStopOptions{})
 		return err
 	})
@@ -202,7 +202,7 @@ func (n *Node) Stop(ctx context.Context) error {
 // Kill ends the process as a power cut would (SIGKILL). Its data stay as far as the server had written them.
 func (n *Node) Kill(ctx context.Context) error {
 	return n.control("kill", func() error {
-		n.down()
+		n.down(true)
 		_, err := n.docker.ContainerKill(ctx, n.ctr.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"})
 		return err
 	})
@@ -229,7 +229,7 @@ func (n *Node) Restart(ctx context.Context) error {
 // Pause freezes the process: connections stay open, and nothing is answered.
 func (n *Node) Pause(ctx context.Context) error {
 	return n.control("pause", func() error {
-		n.down()
+		n.down(false)
 		_, err := n.docker.ContainerPause(ctx, n.ctr.GetContainerID(), client.ContainerPauseOptions{})
 		return err
 	})
@@ -263,9 +263,19 @@ func (n *Node) control(what string, f func() error) error {
 	return nil
 }
 
-func (n *Node) down() {
+// down drops the helper's clients. The links of a process that ends refuse connections as its port does: a client that
+// is let in and then reset takes that for something else than a dead server.
+func (n *Node) down(ends bool) {
 	if n.spec.Down != nil {
 		n.spec.Down()
+	}
+	if !ends {
+		return
+	}
+	for _, links := range []map[int]*link.Link{n.front, n.back} {
+		for _, l := range links {
+			l.Refuse()
+		}
 	}
 }
 
@@ -288,6 +298,7 @@ func (n *Node) links(t testing.TB) {
 func (n *Node) target(port int, addr string) {
 	for _, links := range []map[int]*link.Link{n.front, n.back} {
 		links[port].SetTarget(addr)
+		links[port].Admit()
 	}
 }
 

@@ -467,6 +467,35 @@ var mistakes = []mistake{
 			return doc, err
 		}
 	}},
+	{name: "sink of an editor checks, then writes", caught: "Edit/TwoWriters", sink: func(h *StoreHarness, w *wrappedSink) {
+		w.write = func(ctx context.Context, data []byte, expected string) (datasource.Document, error) {
+			now, err := w.Read(ctx)
+			if err != nil || now.Revision != expected && now.Presence == datasource.Present {
+				return now, errors.Join(err, datasource.ErrConflict)
+			}
+			if err := wait(ctx, time.Millisecond); err != nil {
+				return now, err
+			}
+			h.Store.Put(storeKey, data)
+			return w.Read(ctx)
+		}
+	}},
+	{name: "sink of an editor takes a failed write for a good one", caught: "Edit/BrokenMidWrite", sink: func(_ *StoreHarness, w *wrappedSink) {
+		good := w.write
+		w.write = func(ctx context.Context, data []byte, expected string) (datasource.Document, error) {
+			doc, err := good(ctx, data, expected)
+			if errors.Is(err, ErrBroken) {
+				return datasource.Document{Presence: datasource.Present, Data: data, Revision: expected}, nil
+			}
+			return doc, err
+		}
+	}},
+	{name: "sink of an editor changes the bytes", caught: "Edit/Clear", sink: func(_ *StoreHarness, w *wrappedSink) {
+		good := w.write
+		w.write = func(ctx context.Context, data []byte, expected string) (datasource.Document, error) {
+			return good(ctx, append(data, '\n'), expected)
+		}
+	}},
 	{name: "sink sends what is too large", caught: "Sink/TooLarge", sink: func(h *StoreHarness, _ *wrappedSink) {
 		h.Store.Limit(0)
 	}},

@@ -168,5 +168,13 @@ func sinkGroups() []group {
 			{"BrokenMidWrite", sinkBrokenMidWrite},
 			{"Restarted", sinkRestarted},
 		}, false},
+		{"Edit", []scene{
+			{"InForce", editInForce},
+			{"Missing", editMissing},
+			{"Clear", editClear},
+			{"TwoWriters", editTwoWriters},
+			{"BrokenMidWrite", editBrokenMidWrite},
+			{"RestartedMidWrite", editRestartedMidWrite},
+		}, false},
 	}
 }

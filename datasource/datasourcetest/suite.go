@@ -28,6 +28,8 @@ type Config struct {
 	// IdlePeriod is the time in which an idle source may send one request. Default Relist for a source that pushes, else
 	// Interval. A driver with a wait period of its own (Consul, a file's poll) says so here.
 	IdlePeriod time.Duration
+	// Edits is how often each of the two writers of case Edit/TwoWriters edits. Default 1000, and at most 100 with -short.
+	Edits int
 	// Options are given to every readable, before those of the case.
 	Options []datasource.Option
 	// Leaks are goroutines that outlive a case for a good reason, such as those of a client that all harnesses share.
@@ -53,6 +55,9 @@ func (c Config) withDefaults() Config {
 	set(&c.Latency, time.Second, 5*time.Second)
 	set(&c.Interval, datasource.DefaultInterval, 200*time.Millisecond)
 	set(&c.Relist, datasource.DefaultRelist, 2*time.Second)
+	if c.Edits <= 0 {
+		c.Edits = 1000
+	}
 	set(&c.Recovery, 2*c.Relist+datasource.DefaultMaxBackoff+c.Latency, 2*c.Relist+realMaxBackoff+c.Latency)
 	return c
 }
@@ -120,6 +125,7 @@ func (c Config) play(t *testing.T, scene func(*play)) {
 	body := func(t *testing.T) {
 		x := &play{T: t, c: c, signal: newSignal(), skipped: &skipped}
 		x.h = c.New(t)
+		x.settle() // what the harness has started is there, all of it
 		x.goroutinesBefore = bubbleGoroutines()
 		defer x.end()
 		scene(x)

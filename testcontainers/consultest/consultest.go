@@ -140,7 +140,9 @@ func Run(t testing.TB, options ...Option) *Server {
 		Name: "consul", Image: testcontainers.ConsulImage(t), Ports: []int{port}, Files: files,
 		Command: []string{"consul", "agent", "-config-file=/etc/consul.json"},
 		Ready: func(ctx context.Context, n *testcontainers.Node) error {
-			s.Node = n
+			if s.Node == nil { // Later starts find it in use.
+				s.Node = n
+			}
 			return s.connect(ctx)
 		},
 		Down: s.close,

@@ -134,7 +134,9 @@ func run(t testing.TB, network *testcontainers.Network, names []string, options 
 			Name: name, Image: image, Command: append(args, set.args...), Ports: []int{port}, Files: files,
 			Network: network, Alias: name,
 			Ready: func(ctx context.Context, n *testcontainers.Node) error {
-				s.Node = n
+				if s.Node == nil { // Later starts find it in use.
+					s.Node = n
+				}
 				return s.connect(ctx)
 			},
 			Down: s.close,

@@ -34,22 +34,23 @@ const queued = 64
 
 // Link is a TCP proxy on a loopback port. Its methods may be called from any goroutine.
 type Link struct {
-	listener *net.TCPListener
-	wg       sync.WaitGroup
+	port *port
+	wg   sync.WaitGroup
 
-	mu      sync.Mutex
-	target  string
-	cut     bool
-	stalled Direction
-	delay   time.Duration
-	closed  bool
-	changed chan struct{} // closed and replaced whenever one of the above changes
-	pairs   map[*pair]struct{}
+	mu       sync.Mutex
+	listener *net.TCPListener // nil while connections are refused
+	target   string
+	cut      bool
+	refusing bool
+	stalled  Direction
+	delay    time.Duration
+	closed   bool
+	changed  chan struct{} // closed and replaced whenever one of the above changes
+	pairs    map[*pair]struct{}
 
 	accepted   atomic.Int64
 	bytes      [2]atomic.Int64
 	chunks     [2]atomic.Int64
-	refusals   atomic.Int64
 	dialErrors atomic.Int64
 }
 
@@ -57,8 +58,8 @@ type Link struct {
 type Stats struct {
 	// Accepted are connections that clients made and the link let in, Open those that are there now.
 	Accepted, Open int
-	// Refused are connections that were reset at once because the link was cut; DialErrors those whose server did not answer.
-	Refused, DialErrors int
+	// DialErrors are those of them whose server did not answer.
+	DialErrors int
 	// UpBytes and DownBytes are bytes passed on to the server and to the client.
 	UpBytes, DownBytes int64
 	// UpChunks and DownChunks are how many writes carried them: for a client that is idle but for its requests, about one each.
@@ -67,26 +68,38 @@ type Stats struct {
 
 // Listen makes a link from a free loopback port to target, a host and port.
 func Listen(target string) (*Link, error) {
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	port, err := reserve()
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	l := &Link{listener: listener, target: target, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
-	l.wg.Go(l.accept)
+	l := &Link{port: port, target: target, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		port.release()
+		return nil, err
+	}
 	return l, nil
 }
 
 // Addr is the address for the client.
-func (l *Link) Addr() string { return l.listener.Addr().String() }
+func (l *Link) Addr() string { return l.port.addr.String() }
 
 // SetTarget moves the server. Connections that are open stay with the old one.
 func (l *Link) SetTarget(target string) { l.change(func() { l.target = target }) }
 
-// Cut resets every connection and each new one, until Heal.
+// Cut resets every connection and refuses new ones, until Heal.
 func (l *Link) Cut() {
 	l.change(func() { l.cut = true })
 	l.Reset()
 }
+
+// Refuse refuses new connections, as the port of a process that ended does, until Admit. Those that are open are left
+// to their server's end.
+func (l *Link) Refuse() { l.change(func() { l.refusing = true }) }
+
+// Admit ends Refuse.
+func (l *Link) Admit() { l.change(func() { l.refusing = false }) }
 
 // Stall holds every byte in the directions without a sign to either side: connections stay open, new ones are
 // accepted. What is held flows on after Heal.
@@ -104,7 +117,7 @@ func (l *Link) Reset() {
 	}
 }
 
-// Heal ends Cut, Stall and Delay.
+// Heal ends Cut, Stall and Delay, but not Refuse: that is about the server.
 func (l *Link) Heal() { l.change(func() { l.cut, l.stalled, l.delay = false, 0, 0 }) }
 
 // Stats gives the counts.
@@ -114,8 +127,8 @@ func (l *Link) Stats() Stats {
 	l.mu.Unlock()
 	return Stats{
 		Accepted: int(l.accepted.Load()), Open: open,
-		Refused: int(l.refusals.Load()), DialErrors: int(l.dialErrors.Load()),
-		UpBytes: l.bytes[0].Load(), DownBytes: l.bytes[1].Load(),
+		DialErrors: int(l.dialErrors.Load()),
+		UpBytes:    l.bytes[0].Load(), DownBytes: l.bytes[1].Load(),
 		UpChunks: l.chunks[0].Load(), DownChunks: l.chunks[1].Load(),
 	}
 }
@@ -128,41 +141,64 @@ func (l *Link) Close() error {
 		return ErrClosed
 	}
 	l.closed = true
+	l.shut()
 	for p := range l.pairs {
 		p.reset()
 	}
 	l.mu.Unlock()
-	err := l.listener.Close()
 	l.wg.Wait()
-	return err
+	l.port.release()
+	return nil
 }
 
+// change changes the state under the lock, and wakes whoever waits for it.
 func (l *Link) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
+	switch open := !l.cut && !l.refusing && !l.closed; {
+	case open && l.listener == nil:
+		if err := l.open(); err != nil {
+			panic(err) // The port is ours and a moment ago it worked: nothing that a test could do about it.
+		}
+	case !open:
+		l.shut()
+	}
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-func (l *Link) accept() {
+// open lets connections in. The caller holds the lock.
+func (l *Link) open() error {
+	listener, err := l.port.listen()
+	if err != nil {
+		return fmt.Errorf("link: %w", err)
+	}
+	l.listener = listener
+	l.wg.Go(func() { l.accept(listener) })
+	return nil
+}
+
+// shut refuses connections. The caller holds the lock.
+func (l *Link) shut() {
+	if l.listener != nil {
+		_ = l.listener.Close()
+		l.listener = nil
+	}
+}
+
+func (l *Link) accept(listener *net.TCPListener) {
 	for {
-		client, err := l.listener.AcceptTCP()
+		client, err := listener.AcceptTCP()
 		if err != nil {
-			return // Close is the only reason for the listener to fail.
+			return // Only shut makes a listener fail.
 		}
 		p := &pair{client: client, done: make(chan struct{})}
 		l.mu.Lock()
-		switch {
-		case l.closed:
+		if l.listener != listener { // Shut since.
 			l.mu.Unlock()
 			p.reset()
 			return
-		case l.cut:
-			l.mu.Unlock()
-			l.refusals.Add(1)
-			p.reset()
-			continue
 		}
 		l.pairs[p] = struct{}{}
 		target := l.target

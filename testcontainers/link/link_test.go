@@ -133,6 +133,15 @@ func (p *peer) wantBroken() {
 	}
 }
 
+func wantRefused(t *testing.T, l *Link) {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr())
+	if err == nil {
+		_ = conn.Close()
+		t.Fatal("a connection was let in")
+	}
+}
+
 // wantDown connects and is broken off: while it still connects, or after.
 func wantDown(t *testing.T, l *Link) {
 	t.Helper()
@@ -175,14 +184,30 @@ func TestCutBreaksOldAndNewUntilHeal(t *testing.T) {
 	p.want("one")
 	l.Cut()
 	p.wantBroken()
-	wantDown(t, l)
-	if got := l.Stats(); got.Refused != 1 {
-		t.Errorf("got %+v", got)
-	}
+	wantRefused(t, l)
 	l.Heal()
 	q := dial(t, l)
 	q.send("two")
 	q.want("two")
+}
+
+func TestRefuseIsAboutNewConnectionsAndOutlastsHeal(t *testing.T) {
+	l := open(t, echo(t, ""))
+	p := dial(t, l)
+	p.send("one")
+	p.want("one")
+	l.Refuse()
+	wantRefused(t, l)
+	p.send("two")
+	p.want("two")
+	l.Cut()
+	p.wantBroken()
+	l.Heal()
+	wantRefused(t, l)
+	l.Admit()
+	q := dial(t, l)
+	q.send("three")
+	q.want("three")
 }
 
 func TestStallIsSilentAndLosesNothing(t *testing.T) {
@@ -287,6 +312,7 @@ func TestCloseInEveryState(t *testing.T) {
 	for name, before := range map[string]func(*Link){
 		"plain":   func(*Link) {},
 		"cut":     (*Link).Cut,
+		"refused": (*Link).Refuse,
 		"stalled": func(l *Link) { l.Stall(Both) },
 		"delayed": func(l *Link) { l.Delay(time.Hour) },
 	} {

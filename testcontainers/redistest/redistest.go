@@ -125,7 +125,9 @@ func (s *Server) spec(name, image string, command []string) testcontainers.Spec 
 	return testcontainers.Spec{
 		Name: name, Image: image, Command: command, Ports: []int{s.port},
 		Ready: func(ctx context.Context, n *testcontainers.Node) error {
-			s.Node = n
+			if s.Node == nil { // Later starts find it in use.
+				s.Node = n
+			}
 			return s.connect(ctx)
 		},
 		Down: s.close,

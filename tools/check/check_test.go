@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // stream is what go test -json prints for a package with a passing, a failing and a skipped test.
@@ -73,5 +74,22 @@ func TestChooseKnowsItsSteps(t *testing.T) {
 	}
 	if _, err := choose([]string{"nosuch"}); err == nil {
 		t.Error("an unknown step was accepted")
+	}
+}
+
+func TestDocFaultsNamesDeadLinksAndUnlistedPages(t *testing.T) {
+	page := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	got, err := docFaults(fstest.MapFS{
+		"README.md":        page("[docs](docs/README.md#top) [site](https://example.com) [gone](docs/gone.md) `[code](x)`"),
+		"docs/README.md":   page("[a](a.md) [up](../README.md)"),
+		"docs/a.md":        page("```\n[fenced](nothing)\n```\n[here](#here)"),
+		"docs/unlisted.md": page(""),
+		".git/x.md":        page("[gone](gone)"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []string{"README.md: no docs/gone.md", "docs/README.md: does not list docs/unlisted.md"}) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rulewire/rulewire/tools/internal/workspace"
@@ -28,12 +29,18 @@ type step struct {
 var steps = []step{
 	{"format", "every Go file is as gofmt writes it", formatted},
 	{"deps", "the root module depends on what was decided and on nothing else", deps},
+	{"docs", "links in the documentation lead somewhere, and its index is complete", docs},
 	{"faults", "docs/faults.md says what the tests say", faults},
 	{"vet", "go vet", vet},
 	{"lint", "staticcheck", lint},
 	{"tidy", "go.mod and go.sum of every module are tidy", tidy},
 	{"test", "every test, with the race detector", test},
 	{"fuzz", "every fuzz target, a few seconds each", fuzz},
+}
+
+// asked are steps that run only when they are named.
+var asked = []step{
+	{"images", "local images of the stores' servers, built from packages", images},
 }
 
 type checker struct {
@@ -45,7 +52,7 @@ type checker struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
 	if err != nil {
@@ -103,18 +110,19 @@ func choose(names []string) ([]step, error) {
 	}
 	var chosen []step
 	for _, name := range names {
-		i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
+		all := slices.Concat(steps, asked)
+		i := slices.IndexFunc(all, func(s step) bool { return s.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no step %q; -h lists them", name)
 		}
-		chosen = append(chosen, steps[i])
+		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: go run ./tools/check [flags] [step ...]")
-	for _, s := range steps {
+	for _, s := range slices.Concat(steps, asked) {
 		fmt.Fprintf(os.Stderr, "  %-8s %s\n", s.name, s.what)
 	}
 	flag.PrintDefaults()

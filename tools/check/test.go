@@ -10,12 +10,17 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
+	"github.com/rulewire/rulewire/tools/internal/docker"
 	"github.com/rulewire/rulewire/tools/internal/workspace"
 )
 
 // errNoTest: a run that tested nothing must not look like a run in which all went well.
 var errNoTest = errors.New("no test ran")
+
+// endTime is how long go test may take to end when it is interrupted.
+const endTime = 30 * time.Second
 
 // counts are of top-level tests, examples and fuzz seeds.
 type counts struct{ passed, failed, skipped int }
@@ -29,6 +34,16 @@ func (c counts) String() string {
 
 // test runs every test of every module in one go command, so that packages of all modules share the two or more cores.
 func test(ctx context.Context, c *checker) error {
+	stop, err := c.containers(ctx, "-ensure")
+	defer stop()
+	switch {
+	case errors.Is(err, docker.ErrCannot), errors.Is(err, docker.ErrStart):
+		if err := skipped(err); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("container images: %w", err)
+	}
 	args := []string{"test", "-json", "-timeout", c.timeout.String()}
 	if race(ctx) {
 		args = append(args, "-race")
@@ -38,6 +53,9 @@ func test(ctx context.Context, c *checker) error {
 	cmd := exec.CommandContext(ctx, "go", append(args, "work")...)
 	cmd.Dir = c.root
 	cmd.Stderr = os.Stderr
+	// Ended from outside, the tests get the time to remove their containers.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = endTime
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -30,14 +31,21 @@ var builders = map[string]func(context.Context, *tree) error{
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, engine.ErrNone):
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(exitNoEngine)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
+
+// exitNoEngine tells the caller that no Docker engine answers, as against a build that failed.
+const exitNoEngine = 3
 
 func run(ctx context.Context) error {
 	force := flag.Bool("force", false, "build also what is there")
@@ -50,6 +58,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	if err := engine.Sweep(ctx, c); err != nil {
+		return err
+	}
 	found := false
 	var errs []error
 	for _, s := range catalog.All() {

@@ -24,19 +24,24 @@ const (
 	pullTimeout = 10 * time.Minute
 )
 
-// Client connects to the engine that the environment names.
+// Client connects to the engine that the environment names, else to the one that testcontainers-go finds, which knows
+// the places of rootless and desktop engines.
 func Client(ctx context.Context) (*client.Client, error) {
-	c, err := client.New(client.FromEnv)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if _, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+	c, err := client.New(client.FromEnv)
+	if err == nil {
+		if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
+			return c, nil
+		}
 		_ = c.Close()
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
-	return c, nil
+	if os.Getenv(client.EnvOverrideHost) == "" {
+		if found, findErr := testcontainers.NewDockerClientWithOpts(ctx); findErr == nil {
+			return found.Client, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNone, err)
 }
 
 // Has says whether the engine holds an image.
@@ -97,6 +102,39 @@ const ryukEnv = "TESTCONTAINERS_RYUK_DISABLED"
 // Prepare makes sure that an engine answers and that testcontainers-go can work with it. It must come before the first
 // use of testcontainers-go, which reads its configuration once.
 func Prepare() error { return prepare() }
+
+// Label marks what the helpers start.
+const Label = "com.github.rulewire.test"
+
+// leftOver is the age from which a marked container belongs to no run any more: a package's tests may take 12 minutes.
+const leftOver = time.Hour
+
+// Sweep removes what killed runs left behind.
+func Sweep(ctx context.Context, c *client.Client) error {
+	marked := client.Filters{}.Add("label", Label)
+	found, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: marked})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, ctr := range found.Items {
+		if time.Since(time.Unix(ctr.Created, 0)) > leftOver {
+			_, err := c.ContainerRemove(ctx, ctr.ID, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
+			errs = append(errs, err)
+		}
+	}
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: marked})
+	if err != nil {
+		return err
+	}
+	for _, nw := range networks.Items {
+		if time.Since(nw.Created) > leftOver {
+			_, err := c.NetworkRemove(ctx, nw.ID, client.NetworkRemoveOptions{})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Import makes an image from a tar of its file system, without a builder or a base image.
 func Import(ctx context.Context, c *client.Client, name string, tar io.Reader, changes ...string) error {
