@@ -2,9 +2,9 @@ package apollo_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -25,6 +25,8 @@ const (
 	secret = "s3cret-of-the-app"
 	token  = "t0ken-of-the-portal"
 	flow   = "flow-rules"
+	// limit is a longer one than the default: the suite writes 100 KB.
+	limit = 200_000
 )
 
 // harness plays the suite on the stand-in. One client has all sources and sinks of a case; somebody else edits in the
@@ -85,7 +87,7 @@ func (h *harness) Source() (datasource.Source, error) {
 }
 
 func (h *harness) Sink() (writable.Sink, error) {
-	return apollo.NewSink(h.client, h.editor, h.at.Name(), h.key)
+	return apollo.NewSink(h.client, h.editor, h.at.Name(), h.key, apollo.MaxChars(limit))
 }
 
 func (h *harness) Put(data []byte) error {
@@ -99,6 +101,11 @@ func (h *harness) Put(data []byte) error {
 func (h *harness) Delete() error {
 	h.at.Delete(h.key)
 	return nil
+}
+
+func (h *harness) DeletePut(data []byte) error {
+	h.at.Remove(h.key)
+	return h.Put(data)
 }
 
 func (h *harness) PutNeighbour(data []byte) error {
@@ -116,14 +123,17 @@ func (h *harness) Deny() error {
 }
 
 func (h *harness) LoseNotifications() error {
-	h.link.Answer(func(r *http.Request) *http.Response {
-		if r.URL.Path != "/notifications/v2" {
-			return nil
-		}
-		<-r.Context().Done()
-		return apollotest.Status(http.StatusBadGateway)
-	})
+	h.link.Answer(loseNotifications)
 	return nil
+}
+
+// loseNotifications holds polls until the client gives them up.
+func loseNotifications(r *http.Request) *http.Response {
+	if r.URL.Path != "/notifications/v2" {
+		return nil
+	}
+	<-r.Context().Done()
+	return apollotest.Status(http.StatusBadGateway)
 }
 
 func (h *harness) Restart() error {
@@ -140,13 +150,14 @@ func (h *harness) Requests() int { return h.link.Requests("") }
 
 // Subscriptions also closes idle connections: they are the client's, and no case's to count.
 func (h *harness) Subscriptions() int {
-	h.link.Client().CloseIdleConnections()
+	synctest.Wait()
+	h.link.CloseIdleConnections()
 	return h.server.Polls()
 }
 
 func (h *harness) ClientClosed() bool { return false }
 func (h *harness) Secrets() []string  { return []string{secret, token} }
-func (h *harness) Limit() int         { return apollo.DefaultMaxChars }
+func (h *harness) Limit() int         { return limit }
 
 func (h *harness) Misconfigured() map[string]error {
 	said := map[string]error{}
@@ -203,8 +214,6 @@ func (h *harness) Misconfigured() map[string]error {
 func suite(v variant) datasourcetest.Config {
 	return datasourcetest.Config{New: v.harness, Bubble: true, Latency: 1500 * time.Millisecond, IdlePeriod: datasource.DefaultRelist / 2}
 }
-
-var _ = errors.New
 
 func TestConformance(t *testing.T) {
 	datasourcetest.Run(t, suite(variant{namespace: "application", key: flow}))

@@ -2,6 +2,7 @@ package apollo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -152,6 +153,14 @@ func request(ctx context.Context, p place, address, method, path string, token f
 	return r, err
 }
 
+// silent makes sure that an answer which should have no body has none: a sign-in page is no success.
+func (r reply) silent() error {
+	if len(bytes.TrimSpace(r.body)) > 0 {
+		return r.error()
+	}
+	return nil
+}
+
 // optional decodes the body of an answer that may have none.
 func (r reply) optional(v any) error {
 	if len(bytes.TrimSpace(r.body)) == 0 {
@@ -204,24 +213,27 @@ func (p Portal) ask(ctx context.Context, at place, method, path string, query ur
 }
 
 func (p Portal) state(ctx context.Context, at place) (state, error) {
-	var namespace struct {
-		Items []item `json:"items"`
-	}
-	r, err := p.ask(ctx, at, http.MethodGet, "", nil, nil)
-	if err == nil {
-		err = r.into(&namespace)
-	}
-	if err != nil {
-		return state{}, unknownNamespace(err, at)
-	}
-	s := state{items: namespace.Items}
+	// The items come last: what is edited after they were read is what a write can miss.
 	var latest openRelease
-	r, err = p.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil)
+	r, err := p.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil)
 	if err == nil {
 		err = r.optional(&latest)
 	}
-	s.latest = published{ID: latest.ID, Values: latest.Configurations}
-	return s, err
+	if err != nil {
+		return state{}, err
+	}
+	var namespace struct {
+		Name  string `json:"namespaceName"`
+		Items []item `json:"items"`
+	}
+	r, err = p.ask(ctx, at, http.MethodGet, "", nil, nil)
+	if err == nil {
+		err = r.into(&namespace)
+	}
+	if err == nil && namespace.Name == "" {
+		err = fmt.Errorf("%s: %w: no namespace", r.server, ErrNotApollo)
+	}
+	return state{items: namespace.Items, latest: published{ID: latest.ID, Values: latest.Configurations}}, unknownNamespace(err, at)
 }
 
 type openRelease struct {
@@ -241,13 +253,13 @@ func (p Portal) put(ctx context.Context, at place, s state, value string) error 
 	if old := s.item(at.key); old != nil {
 		i.Type, i.Comment = old.Type, old.Comment
 	}
-	_, err := p.ask(ctx, at, http.MethodPut, itemPath(at.key), url.Values{"createIfNotExists": {"true"}}, i)
-	return err
+	r, err := p.ask(ctx, at, http.MethodPut, itemPath(at.key), url.Values{"createIfNotExists": {"true"}}, i)
+	return cmp.Or(err, r.silent())
 }
 
 func (p Portal) remove(ctx context.Context, at place, _ state) error {
-	_, err := p.ask(ctx, at, http.MethodDelete, itemPath(at.key), url.Values{"operator": {p.User}}, nil)
-	return err
+	r, err := p.ask(ctx, at, http.MethodDelete, itemPath(at.key), url.Values{"operator": {p.User}}, nil)
+	return cmp.Or(err, r.silent())
 }
 
 func (p Portal) publish(ctx context.Context, at place, title, comment string) (published, error) {
@@ -260,6 +272,9 @@ func (p Portal) publish(ctx context.Context, at place, title, comment string) (p
 	r, err := p.ask(ctx, at, http.MethodPost, "/releases", nil, model)
 	if err == nil {
 		err = r.into(&answer)
+	}
+	if err == nil && answer.ID == 0 {
+		err = fmt.Errorf("%s: %w: no release", r.server, ErrNotApollo)
 	}
 	return published{ID: answer.ID, Values: answer.Configurations}, err
 }
@@ -290,20 +305,23 @@ func (a Admin) state(ctx context.Context, at place) (state, error) {
 	if err == nil {
 		err = r.into(&namespace)
 	}
+	if err == nil && namespace.ID == 0 {
+		err = fmt.Errorf("%s: %w: no namespace", r.server, ErrNotApollo)
+	}
 	if err != nil {
 		return state{}, unknownNamespace(err, at)
 	}
 	s := state{namespace: namespace.ID}
-	r, err = a.ask(ctx, at, http.MethodGet, "/items", nil, nil, "")
+	r, err = a.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil, "")
 	if err == nil {
-		err = r.into(&s.items)
+		s.latest, err = a.published(r)
 	}
 	if err != nil {
 		return state{}, err
 	}
-	r, err = a.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil, "")
+	r, err = a.ask(ctx, at, http.MethodGet, "/items", nil, nil, "")
 	if err == nil {
-		s.latest, err = a.published(r)
+		err = r.into(&s.items)
 	}
 	return s, err
 }
@@ -331,7 +349,11 @@ func (a Admin) put(ctx context.Context, at place, s state, value string) error {
 		method, path = http.MethodPut, "/items/"+strconv.FormatInt(i.ID, 10)
 	}
 	i.Value, i.ChangedBy = value, a.User
-	_, err := a.ask(ctx, at, method, path, nil, encode(i), jsonType)
+	var answer item
+	r, err := a.ask(ctx, at, method, path, nil, encode(i), jsonType)
+	if err == nil {
+		err = r.into(&answer)
+	}
 	return err
 }
 
@@ -340,8 +362,8 @@ func (a Admin) remove(ctx context.Context, at place, s state) error {
 	if i == nil {
 		return nil
 	}
-	_, err := a.ask(ctx, at, http.MethodDelete, "!/items/"+strconv.FormatInt(i.ID, 10), url.Values{"operator": {a.User}}, nil, "")
-	return err
+	r, err := a.ask(ctx, at, http.MethodDelete, "!/items/"+strconv.FormatInt(i.ID, 10), url.Values{"operator": {a.User}}, nil, "")
+	return cmp.Or(err, r.silent())
 }
 
 func (a Admin) publish(ctx context.Context, at place, title, comment string) (published, error) {
@@ -350,7 +372,11 @@ func (a Admin) publish(ctx context.Context, at place, title, comment string) (pu
 	if err != nil {
 		return published{}, err
 	}
-	return a.published(r)
+	p, err := a.published(r)
+	if err == nil && p.ID == 0 {
+		err = fmt.Errorf("%s: %w: no release", r.server, ErrNotApollo)
+	}
+	return p, err
 }
 
 // unknownNamespace says what a 404 of the namespace itself means.

@@ -2,6 +2,7 @@ package apollo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,6 +15,9 @@ import (
 
 // unheardAfter is how long a server that knows of a release needs at most to say so.
 const unheardAfter = 5 * time.Second
+
+// heldAfter is when a poll that is not answered is taken for one that is held.
+const heldAfter = 3 * time.Second
 
 // release is what the config service gives for a namespace; nobody changes it. Without a key nothing is released.
 type release struct {
@@ -95,6 +99,7 @@ func (n *namespace) fetch(ctx context.Context) (*release, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.limped = c.limped || errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if f.waiters--; f.waiters == 0 {
 		f.cancel()
 		if n.next == f {
@@ -218,7 +223,7 @@ func (n *namespace) note() string {
 	switch {
 	case n.leg == nil:
 		return ""
-	case n.leg.failure != nil:
+	case n.leg.failure != nil && time.Since(n.leg.begun) < heldAfter: // else the next poll is held, as it should
 		return "updates come by poll only: the server's notifications fail: " + n.leg.failure.Error()
 	case n.id < 0 && n.last != nil && n.last.key != "" && !n.asked.IsZero() && time.Since(n.asked) > unheardAfter:
 		return fmt.Sprintf("updates come by poll only: the server has a release but no notification of it; is app id %q, in this letter case, the portal's?", c.app)

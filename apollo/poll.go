@@ -46,7 +46,8 @@ type leg struct {
 	size    int
 	again   context.CancelFunc // ends the poll under way, which does not know all that it should
 	stale   bool
-	failure error // of the last poll
+	failure error     // of the last poll
+	begun   time.Time // the last poll
 
 	wake chan struct{} // ends the pause after a failure
 }
@@ -277,7 +278,7 @@ func (l *leg) poll() (news []*namespace, restarted bool, err error) {
 	defer cancel()
 	begin := time.Now()
 	c.mu.Lock()
-	l.again, l.stale = cancel, false
+	l.again, l.stale, l.begun = cancel, false, begin
 	var list []string
 	sent := map[*namespace]int64{}
 	for n := range l.spaces {

@@ -157,6 +157,10 @@ func (w *write) do(ctx context.Context, expected string) (doc datasource.Documen
 		return doc, expected, err
 	}
 	if err := w.drafts(w.base); err != nil {
+		// Unless it was read in the middle of somebody's release.
+		if again, e := w.state(ctx); e == nil && again.latest.ID != w.base.latest.ID {
+			err = fmt.Errorf("%w: the namespace was released in the meantime", datasource.ErrConflict)
+		}
 		return doc, expected, err
 	}
 	if err := w.put(ctx); err != nil {
@@ -195,17 +199,23 @@ func (w *write) isServed(ctx context.Context) error {
 	if w.before.key != "" && !strings.EqualFold(w.before.cluster, c.cluster) {
 		return fmt.Errorf("%w: cluster %q has no release of its own, that of cluster %q is served; release the namespace once", datasource.ErrUnsupported, c.cluster, w.before.cluster)
 	}
-	ctx, cancel := w.bound(ctx)
-	defer cancel()
 	// How is it for an instance that no gray release means?
-	plain, err := c.release(ctx, w.space.name, url.Values{"ip": {"0.0.0.0"}}, nil)
+	plain, err := func() (*release, error) {
+		ctx, cancel := w.bound(ctx)
+		defer cancel()
+		return c.release(ctx, w.space.name, url.Values{"ip": {"0.0.0.0"}}, nil)
+	}()
 	if err != nil {
 		return err
 	}
-	if plain.key != w.before.key && w.matches(plain) {
+	now, err := w.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	if now.key == w.before.key && now.key != plain.key {
 		return fmt.Errorf("%w: a gray release is served to this instance; write from another one", datasource.ErrUnsupported)
 	}
-	return fmt.Errorf("%w: the newest release is not served yet", datasource.ErrConflict)
+	return fmt.Errorf("%w: the namespace was released in the meantime", datasource.ErrConflict)
 }
 
 func (w *write) matches(r *release) bool {

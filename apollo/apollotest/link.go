@@ -90,7 +90,7 @@ func (l *Link) Cut() {
 }
 
 // Stall makes the link silent: connections that are open look alive and carry nothing any more, also after Heal, as when a
-// gateway on the way forgot them. New ones wait for Heal.
+// gateway on the way forgot them. New ones are no better.
 func (l *Link) Stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,12 +144,12 @@ func (l *Link) connect(ctx context.Context, _, address string) (net.Conn, error)
 	if cut {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ErrCut}
 	}
+	var inner net.Conn
+	var err error
 	if stalled {
-		<-ctx.Done() // a handshake that nobody answers
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
-	}
-	inner, err := l.dial(ctx, address)
-	if err != nil {
+		// Something on the way accepts, and that is all it does.
+		inner, _ = net.Pipe()
+	} else if inner, err = l.dial(ctx, address); err != nil {
 		return nil, err
 	}
 	c := &conn{Conn: inner, link: l, closed: make(chan struct{})}
@@ -159,7 +159,7 @@ func (l *Link) connect(ctx context.Context, _, address string) (net.Conn, error)
 		_ = inner.Close()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ErrCut}
 	}
-	c.dead = l.stalled
+	c.dead = stalled || l.stalled
 	l.conns[c] = struct{}{}
 	return c, nil
 }
