@@ -170,6 +170,7 @@ func (h *harness) Misconfigured() map[string]error {
 	source("two namespaces", h.client, "application,flow.json", flow)
 	source("no key", h.client, "application", "")
 	source("a key in a document", h.client, "flow.json", flow)
+	source("a key that is a step in a path", h.client, "application", "..")
 	source("nil option", h.client, "application", flow, nil)
 	source("Timeout", h.client, "application", flow, apollo.Timeout(0))
 	source("MaxBytes", h.client, "application", flow, apollo.MaxBytes(0))

@@ -608,7 +608,7 @@ func TestAnswersOfOthersAreErrors(t *testing.T) {
 	}
 }
 
-// faults: F061
+// faults: F053 F061
 func TestNamespaceFormats(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		c := b.client()

@@ -172,6 +172,9 @@ func newDocument(client *Client, namespace, key string, sink bool, options []Opt
 	if key == "" {
 		return fail(errors.New("key is empty"))
 	}
+	if key == "." || key == ".." {
+		return fail(fmt.Errorf("key %q does not survive in a URL", key))
+	}
 	formats := []string{".json", ".yaml", ".yml", ".txt", ".xml"}
 	if slices.Contains(formats, strings.ToLower(path.Ext(namespace))) && key != Content {
 		return fail(fmt.Errorf("key %q: namespace %q is one document, its key is %q", key, namespace, Content))

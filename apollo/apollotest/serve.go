@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -314,11 +315,14 @@ func (p *poll) hangUp() { p.once.Do(func() { close(p.gone) }) }
 
 func (s *Server) notifications(w http.ResponseWriter, r *http.Request) {
 	app, cluster, text := r.FormValue("appId"), r.FormValue("cluster"), r.FormValue("notifications")
-	var asked []struct {
+	type entry struct {
 		Namespace string `json:"namespaceName"`
 		ID        int64  `json:"notificationId"`
 	}
-	if err := json.Unmarshal([]byte(text), &asked); err != nil || len(asked) == 0 {
+	var asked []entry
+	err := json.Unmarshal([]byte(text), &asked)
+	asked = slices.DeleteFunc(asked, func(a entry) bool { return a.Namespace == "" })
+	if err != nil || len(asked) == 0 {
 		w.Header().Set("Connection", "close")
 		badRequest(w, "invalid notifications format:"+text)
 		return
