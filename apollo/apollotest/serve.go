@@ -1,0 +1,429 @@
+package apollotest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The addresses of the services in memory.
+const (
+	ConfigURL = "http://config.apollo.test"
+	PortalURL = "http://portal.apollo.test"
+	AdminURL  = "http://admin.apollo.test"
+	// Env is the environment that the portal has.
+	Env = "LOCAL"
+)
+
+// serving is a Server's side to the network.
+type serving struct {
+	mu     sync.Mutex
+	closed bool
+	polls  map[*poll]struct{}
+	http   *http.Server
+	listen *listener
+	ended  chan struct{}
+	links  []*Link
+	counts map[string]int
+}
+
+func (v *serving) serve(s *Server) {
+	v.polls = map[*poll]struct{}{}
+	v.counts = map[string]int{}
+	v.listen = &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	v.http = &http.Server{Handler: s.Handler(), ErrorLog: log.New(silence{}, "", 0)}
+	v.ended = make(chan struct{})
+	go func() {
+		defer close(v.ended)
+		_ = v.http.Serve(v.listen)
+	}()
+}
+
+type silence struct{}
+
+func (silence) Write(b []byte) (int, error) { return len(b), nil }
+
+// Link makes a way to the server for one client, in memory. It ends with the server.
+func (s *Server) Link() *Link {
+	l := Dial(func(ctx context.Context, _ string) (net.Conn, error) { return s.listen.dial(ctx) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links = append(s.links, l)
+	return l
+}
+
+// Close ends all polls and links, and waits for what they leave.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.scanning != nil {
+		s.scanning.Stop()
+		s.scanning = nil
+	}
+	for p := range s.polls {
+		p.hangUp()
+	}
+	links := s.links
+	s.mu.Unlock()
+	for _, l := range links {
+		l.Close()
+	}
+	_ = s.http.Close()
+	<-s.ended
+}
+
+// Polls counts the long polls that are held now.
+func (s *Server) Polls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.polls)
+}
+
+// Requests counts the requests so far whose path begins with prefix.
+func (s *Server) Requests(prefix string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for path, count := range s.counts {
+		if strings.HasPrefix(path, prefix) {
+			n += count
+		}
+	}
+	return n
+}
+
+// Handler is all three services; their paths do not overlap. It can be put behind a listener of one's own.
+func (s *Server) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /configs/{app}/{cluster}/{namespace}", s.signed(s.configs))
+	m.HandleFunc("GET /configfiles/json/{app}/{cluster}/{namespace}", s.signed(s.configFiles))
+	m.HandleFunc("GET /notifications/v2", s.signed(s.notifications))
+	m.HandleFunc("GET /services/config", s.services)
+	s.portal(m)
+	s.admin(m)
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notFound(w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.counts[r.URL.Path]++
+		s.mu.Unlock()
+		m.ServeHTTP(w, r)
+	})
+}
+
+// signed checks the signature where the app has access keys.
+func (s *Server) signed(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("app")
+		if id == "" {
+			id = r.FormValue("appId")
+		}
+		s.mu.Lock()
+		var secrets []string
+		if a := s.found(id); a != nil {
+			secrets = a.secrets
+		}
+		s.mu.Unlock()
+		if len(secrets) > 0 {
+			stamp := r.Header.Get("Timestamp")
+			at, err := strconv.ParseInt(stamp, 10, 64)
+			if skew := time.Since(time.UnixMilli(at)); err != nil || skew.Abs() > time.Minute {
+				failure(w, r, http.StatusUnauthorized, "RequestTimeTooSkewed")
+				return
+			}
+			_, signature, _ := strings.Cut(r.Header.Get("Authorization"), ":")
+			good := false
+			for _, secret := range secrets {
+				mac := hmac.New(sha1.New, []byte(secret))
+				mac.Write([]byte(stamp + "\n" + r.RequestURI))
+				good = good || base64.StdEncoding.EncodeToString(mac.Sum(nil)) == signature
+			}
+			if !good {
+				failure(w, r, http.StatusUnauthorized, "Unauthorized")
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+// The bodies of the answers, with the members in the real server's order.
+type (
+	config struct {
+		AppID          string            `json:"appId"`
+		Cluster        string            `json:"cluster"`
+		Namespace      string            `json:"namespaceName"`
+		Configurations map[string]string `json:"configurations"`
+		ReleaseKey     string            `json:"releaseKey"`
+	}
+	service struct {
+		Name string `json:"appName"`
+		ID   string `json:"instanceId"`
+		URL  string `json:"homepageUrl"`
+	}
+	note struct {
+		Namespace string  `json:"namespaceName"`
+		ID        int64   `json:"notificationId"`
+		Messages  details `json:"messages"`
+	}
+	details struct {
+		Details map[string]int64 `json:"details"`
+	}
+)
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+	w.WriteHeader(status)
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err == nil {
+		_, _ = w.Write(b)
+	}
+}
+
+// failure is the error page of the framework, as a client sees it that accepts JSON.
+func failure(w http.ResponseWriter, r *http.Request, status int, _ string) {
+	write(w, status, struct {
+		Timestamp string `json:"timestamp"`
+		Status    int    `json:"status"`
+		Error     string `json:"error"`
+		Path      string `json:"path"`
+	}{time.Now().UTC().Format("2006-01-02T15:04:05.000+0000"), status, http.StatusText(status), r.URL.Path})
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) { failure(w, r, http.StatusNotFound, "") }
+
+// exception is Apollo's own answer to what it does not do.
+func exception(w http.ResponseWriter, status int, kind, message string) {
+	write(w, status, struct {
+		Exception string `json:"exception"`
+		Message   string `json:"message"`
+		Status    int    `json:"status"`
+		Timestamp string `json:"timestamp"`
+	}{"com.ctrip.framework.apollo.common.exception." + kind, message, status, time.Now().UTC().Format("2006-01-02T15:04:05.000000")})
+}
+
+func badRequest(w http.ResponseWriter, message string) {
+	exception(w, http.StatusBadRequest, "BadRequestException", message)
+}
+
+func missing(w http.ResponseWriter, message string) {
+	exception(w, http.StatusNotFound, "NotFoundException", message)
+}
+
+func bare(name string) string {
+	if n := len(name) - len(".properties"); n > 0 && strings.EqualFold(name[n:], ".properties") {
+		return name[:n]
+	}
+	return name
+}
+
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func (s *Server) load(r *http.Request) (key, cluster string, values map[string]string) {
+	ip := r.FormValue("ip")
+	if ip == "" {
+		ip = remote(r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, cluster := s.served(r.PathValue("app"), r.PathValue("cluster"), bare(r.PathValue("namespace")), ip, r.FormValue("label"))
+	if len(list) == 0 {
+		return "", "", nil
+	}
+	key, values = merged(list)
+	return key, cluster, values
+}
+
+func (s *Server) configs(w http.ResponseWriter, r *http.Request) {
+	key, cluster, values := s.load(r)
+	switch {
+	case values == nil:
+		notFound(w, r)
+	case key == r.FormValue("releaseKey"):
+		w.WriteHeader(http.StatusNotModified)
+	default:
+		write(w, http.StatusOK, config{r.PathValue("app"), cluster, r.PathValue("namespace"), values, key})
+	}
+}
+
+// configFiles answers from a cache that the next scan clears.
+func (s *Server) configFiles(w http.ResponseWriter, r *http.Request) {
+	key := watchKey(r.PathValue("app"), r.PathValue("cluster"), bare(r.PathValue("namespace")))
+	s.mu.Lock()
+	values := s.cache[key]
+	s.mu.Unlock()
+	if values == nil {
+		if _, _, values = s.load(r); values == nil {
+			notFound(w, r)
+			return
+		}
+		s.mu.Lock()
+		s.cache[key] = values
+		s.mu.Unlock()
+	}
+	write(w, http.StatusOK, values)
+}
+
+func (s *Server) services(w http.ResponseWriter, r *http.Request) {
+	write(w, http.StatusOK, []service{{"APOLLO-CONFIGSERVICE", "stand-in:apollo-configservice", "http://" + r.Host + "/"}})
+}
+
+// poll is one that is held.
+type poll struct {
+	names  map[string]string // as the client spells them, of their watch keys
+	result chan []note       // has room for one
+	gone   chan struct{}
+	once   sync.Once
+}
+
+func (p *poll) watches(content string) (name string, watched bool) {
+	// Held polls are found in any letter case; those that come later are not.
+	for key, n := range p.names {
+		if strings.EqualFold(key, content) {
+			return n, true
+		}
+	}
+	return "", false
+}
+
+func (p *poll) answer(notes []note) {
+	select {
+	case p.result <- notes:
+	default: // it has its answer already
+	}
+}
+
+func (p *poll) hangUp() { p.once.Do(func() { close(p.gone) }) }
+
+func (s *Server) notifications(w http.ResponseWriter, r *http.Request) {
+	app, cluster, text := r.FormValue("appId"), r.FormValue("cluster"), r.FormValue("notifications")
+	type entry struct {
+		Namespace string `json:"namespaceName"`
+		ID        int64  `json:"notificationId"`
+	}
+	var asked []entry
+	err := json.Unmarshal([]byte(text), &asked)
+	asked = slices.DeleteFunc(asked, func(a entry) bool { return a.Namespace == "" })
+	if err != nil || len(asked) == 0 {
+		w.Header().Set("Connection", "close")
+		badRequest(w, "invalid notifications format:"+text)
+		return
+	}
+	p := &poll{names: map[string]string{}, result: make(chan []note, 1), gone: make(chan struct{})}
+	var news []note
+	s.mu.Lock()
+	for _, a := range asked {
+		name := s.normal(app, bare(a.Namespace))
+		owners := []string{app}
+		if known := s.apps[app]; known == nil || !has(known.names, name) {
+			for id, other := range s.apps {
+				if other.names[name] && id != app {
+					owners = append(owners, id)
+				}
+			}
+		}
+		n := note{Namespace: a.Namespace, ID: -1, Messages: details{map[string]int64{}}}
+		for _, owner := range owners {
+			for _, c := range []string{cluster, "default"} {
+				key := watchKey(owner, c, name)
+				p.names[key] = a.Namespace
+				if id := s.scanned[key]; id > 0 {
+					n.Messages.Details[key] = id
+					n.ID = max(n.ID, id)
+				}
+			}
+		}
+		if n.ID > a.ID {
+			news = append(news, n)
+		}
+	}
+	if len(news) == 0 && !s.closed {
+		s.polls[p] = struct{}{}
+	}
+	s.mu.Unlock()
+	if len(news) > 0 {
+		write(w, http.StatusOK, news)
+		return
+	}
+	defer func() {
+		s.mu.Lock()
+		delete(s.polls, p)
+		s.mu.Unlock()
+	}()
+	t := time.NewTimer(s.hold)
+	defer t.Stop()
+	select {
+	case notes := <-p.result:
+		write(w, http.StatusOK, notes)
+	case <-t.C:
+		w.WriteHeader(http.StatusNotModified)
+	case <-r.Context().Done():
+	case <-p.gone:
+		panic(http.ErrAbortHandler) // the connection ends, as that of a server that stops
+	}
+}
+
+func has(m map[string]bool, name string) bool {
+	_, there := m[name]
+	return there
+}
+
+// listener accepts connections in memory.
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+var errClosed = errors.New("the server is closed")
+
+func (l *listener) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: errClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return address{} }
+
+type address struct{}
+
+func (address) Network() string { return "pipe" }
+func (address) String() string  { return "apollo.test" }
