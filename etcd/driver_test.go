@@ -3,8 +3,8 @@ package etcd
 import (
 	"context"
 	"errors"
-	"strings"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
