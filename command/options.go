@@ -199,7 +199,8 @@ func Version(v string) Option {
 	}
 }
 
-// MaxBody bounds the body of a request, bytes. A longer one is answered with 413 and not read. Default 4 MiB.
+// MaxBody bounds the body of a request, bytes. A longer one is answered with 413 and never applied; one
+// of more than twice the bound is not read either, so that its sender may miss the answer. Default 4 MiB.
 func MaxBody(n int64) Option {
 	return func(o *options) error {
 		if n <= 0 {

@@ -72,7 +72,11 @@ func (c *Centre) parse(w http.ResponseWriter, r *http.Request) (map[string]strin
 		return nil, &StatusError{http.StatusLengthRequired, errors.New(textNoLength)}
 	}
 	if r.ContentLength > c.opts.maxBody {
-		// The rest is not worth reading.
+		// A client that is still sending when the connection is closed loses the answer, so what is not far over the bound is
+		// read and thrown away.
+		if r.ContentLength <= 2*c.opts.maxBody {
+			_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) // cut off or not, it is refused
+		}
 		w.Header().Set("Connection", "close")
 		return nil, failf(http.StatusRequestEntityTooLarge, "the body has %d bytes, at most %d are taken", r.ContentLength, c.opts.maxBody)
 	}
