@@ -24,7 +24,8 @@
 // # Consistency
 //
 // Reads and blocking queries ask for Consul's mode "consistent": the leader makes sure that it is still the leader. Where
-// that costs too much, [Consistency] takes "default" or "stale"; a stale answer of a server without a leader is an error.
+// that costs too much, [Consistency] takes "default" or "stale"; a stale answer of a server without a leader is an error, and
+// one of a server that lags looks like a fall of the index, after which the watch begins anew.
 // A watch is a chain of blocking queries, each from the index of the one before, so nothing between two is lost. It ends on
 // every error, whatever the status (the engine backs off), and when the index falls because a snapshot was restored: the
 // engine reads again, and two reads must agree before the lower index counts.

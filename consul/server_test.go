@@ -50,7 +50,13 @@ type request struct {
 }
 
 func newServer(t testing.TB) *server {
-	s := &server{
+	s, stop := startServer()
+	t.Cleanup(stop)
+	return s
+}
+
+func startServer() (s *server, stop func()) {
+	s = &server{
 		index: 20, pairs: map[string]api.KVPair{}, changed: make(chan struct{}), abandoned: make(chan struct{}),
 		link: &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]bool{}},
 	}
@@ -60,25 +66,27 @@ func newServer(t testing.TB) *server {
 		defer close(ended)
 		_ = h.Serve(s.link)
 	}()
-	t.Cleanup(func() {
+	return s, func() {
 		s.heal()
 		_ = h.Close()
 		<-ended
-	})
-	return s
+	}
 }
 
 // client gives a new client of the server, as a user would make one.
 func (s *server) client(t testing.TB) *api.Client {
 	t.Helper()
-	// Idle connections are the client's; without them what a case leaves behind can be counted.
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.link.dial(ctx) }}
-	t.Cleanup(transport.CloseIdleConnections)
-	c, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: transport}, Token: secret})
+	c, err := s.connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func (s *server) connect() (*api.Client, error) {
+	// Idle connections are the client's; without them what a case leaves behind can be counted.
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.link.dial(ctx) }}
+	return api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: transport}, Token: secret})
 }
 
 const secret = "c0ffee00-secret"

@@ -283,6 +283,9 @@ func TestWatchOfAQuietDocumentJoinsTheReadNotTheDocument(t *testing.T) {
 		if err != nil && !errors.Is(err, datasource.ErrTooLarge) {
 			t.Fatal(err)
 		}
+		if err == nil && string(doc.Data) != data {
+			t.Errorf("read %+v, want %q", doc, data)
+		}
 		if err != nil {
 			doc.Order = 1 // the one that the engine still has
 		}

@@ -62,7 +62,13 @@ type watch struct {
 }
 
 func newServer(t testing.TB) *server {
-	s := &server{
+	s, stop := startServer()
+	t.Cleanup(stop)
+	return s
+}
+
+func startServer() (s *server, stop func()) {
+	s = &server{
 		now: 20, kvs: map[string]*mvccpb.KeyValue{}, watches: map[*watch]bool{}, streams: map[*stream]bool{}, changed: make(chan struct{}),
 		link: &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]bool{}},
 	}
@@ -74,18 +80,26 @@ func newServer(t testing.TB) *server {
 		defer close(ended)
 		_ = s.grpc.Serve(s.link)
 	}()
-	t.Cleanup(func() {
+	return s, func() {
 		s.heal()
 		s.grpc.Stop()
 		<-ended
-	})
-	return s
+	}
 }
 
 // client gives a new client of the server, as a user would make one.
 func (s *server) client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{
+	c, err := s.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (s *server) connect() (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
 		Endpoints: []string{"http://etcd.test"}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			s.mu.Lock()
@@ -94,11 +108,6 @@ func (s *server) client(t testing.TB) *clientv3.Client {
 			return s.link.dial(ctx)
 		})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // enter is the start of each request.

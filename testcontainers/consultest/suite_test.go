@@ -32,11 +32,15 @@ import (
 
 // The driver on a real Consul.
 
-// helpers are what the helper keeps: the Docker client between two requests, and links that open again with the server.
-// The client under test closes its idle connections when its case ends.
+// helpers are what the helper keeps: the Docker client between two requests, links that open again with the server, and
+// connections on which Consul sits out a blocking query that nobody waits for any more. The client under test closes its
+// idle connections when its case ends.
 var helpers = []goleak.Option{
 	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).accept"),
+	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).serve"),
+	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).carry"),
+	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).read"),
 }
 
 const (

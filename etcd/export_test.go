@@ -1,0 +1,13 @@
+package etcd
+
+import clientv3 "go.etcd.io/etcd/client/v3"
+
+// MemoryClient gives the examples a client of a server in memory.
+func MemoryClient() (client *clientv3.Client, stop func(), err error) {
+	s, stop := startServer()
+	client, err = s.connect()
+	return client, func() {
+		_ = client.Close()
+		stop()
+	}, err
+}
