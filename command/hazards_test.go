@@ -190,3 +190,24 @@ func TestRulesOfOneResourceArePairedByWhatTheyLimit(t *testing.T) {
 		}
 	}
 }
+
+// Two people read the same empty page, and each adds a rule. A script that read it once and sets one list after the other
+// means what it says.
+func TestAnEmptyPageThatTwoReadLosesNeithersRule(t *testing.T) {
+	p := start(t, datasourcetest.NewStore())
+	p.read("flow")
+	p.set("flow", flowDoc("a=1"))
+	p.set("flow", flowDoc("b=1"))
+	if got := flows(t, p.stored(flowKey)); got != "b=1" {
+		t.Errorf("stored %s", got)
+	}
+	p.set("flow", "[]")
+	q := start(t, datasourcetest.NewStore())
+	q.read("flow")
+	q.read("flow")
+	q.set("flow", flowDoc("a=1"))
+	q.set("flow", flowDoc("b=1"))
+	if got := flows(t, q.stored(flowKey)); got != "a=1 b=1" {
+		t.Errorf("stored %s", got)
+	}
+}

@@ -133,7 +133,7 @@ func (k *kind[T]) read(peer string) []byte {
 		}
 	}
 	k.mu.Lock()
-	k.shown.add(peer, prints)
+	k.shown.add(peer, prints, 1)
 	note := ""
 	if unshown != nil {
 		note = unshown.Error()
@@ -197,11 +197,11 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 	k.mu.Lock()
 	k.held = nil // what was held back was compared with other rules
 	if accepted == nil {
-		prints := make([]print, len(pushed))
-		for i := range pushed {
-			prints[i] = pushed[i].print
+		prints := printsOf(pushed)
+		if l, _, _ := k.shown.oneOff(from.peer, prints, true); l != nil {
+			l.clicks++
 		}
-		k.shown.add(from.peer, prints) // the Dashboard's memory now
+		k.shown.add(from.peer, prints, 0) // the Dashboard's memory now
 	}
 	k.mu.Unlock()
 	if res.Apply != nil {

@@ -99,12 +99,19 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if click, ok := k.click(store, push, m, peer); ok {
-		p.next = k.build(current, store, push, click, nil)
+	if differ(store, push, m) <= 1 {
+		return p // one click on what the store has
+	}
+	click, ok := k.click(store, push, m, peer, false)
+	if !ok && k.limit >= 0 && len(gone) > k.limit {
+		p.stale = true
 		return p
 	}
-	if k.limit >= 0 && len(gone) > k.limit {
-		p.stale = true
+	if !ok {
+		click, ok = k.click(store, push, m, peer, true)
+	}
+	if ok {
+		p.next = k.build(current, store, push, click, nil)
 		return p
 	}
 	kept := false
@@ -123,23 +130,11 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 
 // click finds the one change that somebody made on a page which was opened before others changed more. If the push differs
 // from a list that was shown to its peer by exactly one rule that was added or changed, then that is what was meant, and what
-// others did meanwhile stays. A page that shares no rule with the push is not trusted so far: it may be a memory that was
-// lost. Nor is a removal: it can't be told from a page that never had the rule. The caller holds mu.
-func (k *kind[T]) click(store, push []view[T], m pairs, peer string) (pairs, bool) {
-	differ := len(m.missing) + len(m.added)
-	for _, p := range m.pairs {
-		if store[p[0]].full != push[p[1]].full {
-			differ++
-		}
-	}
-	if differ <= 1 {
-		return pairs{}, false // what is in the store explains it
-	}
-	prints := make([]print, len(push))
-	for j := range push {
-		prints[j] = push[j].print
-	}
-	at, before := k.shown.oneOff(peer, prints)
+// others did meanwhile stays. Nothing is inferred of a removal: it can't be told from a page that never had the rule. A list
+// that shares no rule with the push (loose) may belong to a memory that was lost; it counts only where no more would go than
+// may. The caller holds mu.
+func (k *kind[T]) click(store, push []view[T], m pairs, peer string, loose bool) (pairs, bool) {
+	_, at, before := k.shown.oneOff(peer, printsOf(push), loose)
 	if at < 0 {
 		return pairs{}, false
 	}
@@ -160,6 +155,25 @@ func (k *kind[T]) click(store, push []view[T], m pairs, peer string) (pairs, boo
 		}
 	}
 	return pairs{added: []int{at}}, true
+}
+
+func printsOf[T any](views []view[T]) []print {
+	prints := make([]print, len(views))
+	for i := range views {
+		prints[i] = views[i].print
+	}
+	return prints
+}
+
+// differ counts the rules in which a push is not what the store has.
+func differ[T any](store, push []view[T], m pairs) int {
+	n := len(m.missing) + len(m.added)
+	for _, p := range m.pairs {
+		if store[p[0]].full != push[p[1]].full {
+			n++
+		}
+	}
+	return n
 }
 
 // build makes the next rules: the store's in their order, with the pairs' pushed values, without what is gone, and the added
@@ -239,6 +253,8 @@ type history struct {
 type shownList struct {
 	peer string
 	set  map[uint64]uint64 // full → key
+	// reads counts how often it was shown, clicks how many pushes it has explained.
+	reads, clicks int
 }
 
 // The bounds of a history: lists, and rules over all lists. A list of its own is always kept.
@@ -247,7 +263,7 @@ const (
 	maxShown = 100_000
 )
 
-func (h *history) add(peer string, prints []print) {
+func (h *history) add(peer string, prints []print, reads int) {
 	set := make(map[uint64]uint64, len(prints))
 	for _, p := range prints {
 		set[p.full] = p.key
@@ -255,6 +271,7 @@ func (h *history) add(peer string, prints []print) {
 	for i := len(h.lists) - 1; i >= 0; i-- {
 		if l := h.lists[i]; l.peer == peer && equalSets(l.set, set) {
 			// The same page again: it is the newest now.
+			l.reads += reads
 			h.lists = append(slices.Delete(h.lists, i, i+1), l)
 			return
 		}
@@ -262,7 +279,7 @@ func (h *history) add(peer string, prints []print) {
 			break // far back, telling would cost more than a list
 		}
 	}
-	h.lists = append(h.lists, shownList{peer, set})
+	h.lists = append(h.lists, shownList{peer: peer, set: set, reads: reads})
 	h.rules += len(set)
 	drop := 0
 	for len(h.lists)-drop > 1 && (len(h.lists)-drop > maxLists || h.rules > maxShown) {
@@ -305,15 +322,16 @@ func (h *history) saw(peer string, key uint64) bool {
 }
 
 // oneOff looks, newest first, for a list that was shown to peer and that push differs from by one added rule (before is nil)
-// or by one changed one; at is that rule's place in push, -1 if there is no such list.
-func (h *history) oneOff(peer string, push []print) (at int, before *print) {
+// or by one changed one; at is that rule's place in push, -1 if there is no such list. loose also takes a list that shares no
+// rule with the push, as long as it was shown to more readers than have pushed since.
+func (h *history) oneOff(peer string, push []print, loose bool) (list *shownList, at int, before *print) {
 	pushed := make(map[uint64]bool, len(push))
 	for _, p := range push {
 		pushed[p.full] = true
 	}
 	for i := len(h.lists) - 1; i >= 0; i-- {
 		l := &h.lists[i]
-		if l.peer != peer || len(l.set) == 0 || len(l.set) > len(push)+1 || len(l.set)+1 < len(push) {
+		if l.peer != peer || len(l.set) > len(push)+1 || len(l.set)+1 < len(push) {
 			continue
 		}
 		at, more := -1, false
@@ -327,8 +345,8 @@ func (h *history) oneOff(peer string, push []print) (at int, before *print) {
 			}
 			at = j
 		}
-		if at < 0 && len(l.set) == len(push)+1 {
-			return -1, nil // a removal explains it, and that is newer than whatever else does
+		if at < 0 && len(l.set) == len(push)+1 && !loose {
+			return nil, -1, nil // a removal explains it, and that is newer than whatever else does
 		}
 		if more || at < 0 {
 			continue
@@ -342,12 +360,14 @@ func (h *history) oneOff(peer string, push []print) (at int, before *print) {
 				}
 			}
 		}
+		shares := len(l.set) > len(lacks)
 		switch {
+		case len(lacks) > 1, !shares && (!loose || l.reads <= l.clicks), len(lacks) == 1 && lacks[0].key != push[at].key:
 		case len(lacks) == 0:
-			return at, nil
-		case len(lacks) == 1 && len(l.set) > 1 && lacks[0].key == push[at].key:
-			return at, &lacks[0]
+			return l, at, nil
+		default:
+			return l, at, &lacks[0]
 		}
 	}
-	return -1, nil
+	return nil, -1, nil
 }

@@ -63,10 +63,12 @@ func (c *Centre) parse(w http.ResponseWriter, r *http.Request) (map[string]strin
 	if text := r.Header.Get("Content-Type"); text != "" {
 		media, _, err := mime.ParseMediaType(text)
 		if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != "application/x-www-form-urlencoded" {
+			//lint:ignore ST1005 these are the Java client's words
 			return nil, &StatusError{http.StatusUnsupportedMediaType, errors.New(textNotForm)}
 		}
 	}
 	if r.ContentLength < 1 { // absent, and chunked, too
+		//lint:ignore ST1005 these are the Java client's words
 		return nil, &StatusError{http.StatusLengthRequired, errors.New(textNoLength)}
 	}
 	if r.ContentLength > c.opts.maxBody {

@@ -195,11 +195,11 @@ func TestTheTreeHasARootAndParentsBeforeChildren(t *testing.T) {
 func TestTheHistoryIsBounded(t *testing.T) {
 	var h history
 	prints := make([]print, 1000)
-	for i := range 5000 {
+	for i := range 1000 {
 		for j := range prints {
 			prints[j] = print{key: uint64(j), full: uint64(i*1000 + j)}
 		}
-		h.add("p", prints)
+		h.add("p", prints, 1)
 	}
 	n := 0
 	for _, l := range h.lists {
@@ -211,9 +211,9 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	if !h.knows("p") || h.knows("q") || !h.saw("p", 3) || h.saw("p", 3000) {
 		t.Error("forgot")
 	}
-	h.add("big", make([]print, 1))
+	h.add("big", make([]print, 1), 1)
 	for range 3 {
-		h.add("p", prints)
+		h.add("p", prints, 1)
 	}
 	if h.lists[len(h.lists)-1].peer != "p" || h.lists[len(h.lists)-2].peer != "big" {
 		t.Error("the same page again is one list")

@@ -151,7 +151,7 @@ func (s *settings) apply(key string, sink bool, options []Option) error {
 	case key[len(key)-1] == '/':
 		return fmt.Errorf("key %q ends with a slash: it names a folder, not a document", key)
 	case path.Clean(key) != key:
-		return fmt.Errorf("key %q does not survive in a URL: it has an empty segment, a . or a ..", key)
+		return fmt.Errorf("key %q does not survive in a URL: it has an empty segment or one of dots only", key)
 	}
 	return nil
 }

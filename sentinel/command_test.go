@@ -62,7 +62,7 @@ func TestOpenStartsACommandCentreThatEditsStoreAndCore(t *testing.T) {
 	store := datasourcetest.NewStore()
 	store.Put("flow", []byte(`[{"resource":"a","count":1},{"resource":"chain","count":2,"strategy":2,"refResource":"entry"}]`))
 	var audited []writable.Record
-	r := open(t, Flow(store.Source("flow", datasourcetest.Pushed), Unsupported(Hold), WriteTo(store.Sink("flow", datasourcetest.Pushed), writable.Logger(nil),
+	r := open(t, Flow(store.Source("flow", datasourcetest.Pushed), Unsupported(Hold), Sink(store.Sink("flow", datasourcetest.Pushed), writable.Logger(nil),
 		writable.Audit(writable.AuditorFunc(func(_ context.Context, rec writable.Record) { audited = append(audited, rec) })))), port())
 	page := ask(t, r, "/getRules?type=flow")
 	if !strings.Contains(page, `"resource":"a"`) || !strings.Contains(page, `"resource":"chain"`) {
@@ -89,7 +89,7 @@ func TestOpenStartsACommandCentreThatEditsStoreAndCore(t *testing.T) {
 	if got := ask(t, r, "/setRules", "type", "degrade", "data", `[{"resource":"d","grade":2,"count":5,"timeWindow":1}]`); got != "success" {
 		t.Error(got)
 	}
-	info := r.Registry().List()
+	info := r.Writables().List()
 	if len(info) != 5 || info[0].Volatile || !info[1].Volatile {
 		t.Errorf("registry %+v", info)
 	}
@@ -139,14 +139,14 @@ func TestAnOpenThatFailsLeavesNoPortOpen(t *testing.T) {
 	if _, err := Open(t.Context(), source(), port(), port()); err == nil {
 		t.Error("two command centres")
 	}
-	if _, err := Open(t.Context(), source(), Flow(store.Source("x", datasourcetest.Pushed), WriteTo(nil))); err == nil {
+	if _, err := Open(t.Context(), source(), Flow(store.Source("x", datasourcetest.Pushed), Sink(nil))); err == nil {
 		t.Error("no sink is no error")
 	}
-	if _, err := Open(t.Context(), Flow(store.Source("flow", datasourcetest.Pushed), WriteTo(store.Sink("other", datasourcetest.Pushed)))); err == nil {
+	if _, err := Open(t.Context(), Flow(store.Source("flow", datasourcetest.Pushed), Sink(store.Sink("other", datasourcetest.Pushed)))); err == nil {
 		t.Error("the sink of another document is no error")
 	}
 	var none *Rules
-	if none.Command() != nil || none.Registry() != nil {
+	if none.Command() != nil || none.Writables() != nil {
 		t.Error("nil is not nil")
 	}
 	// The port is closed before the sources are, and again does no harm.
@@ -217,7 +217,7 @@ func TestChartsAndTreeShowWhatTheCoreCounts(t *testing.T) {
 // faults: F165
 func TestADocumentThatIsNotThereYetIsAnEmptyPage(t *testing.T) {
 	store := datasourcetest.NewStore()
-	r := open(t, Degrade(store.Source("degrade", datasourcetest.Pushed), OnStart(datasource.Empty), WriteTo(store.Sink("degrade", datasourcetest.Pushed), writable.Logger(nil))), port())
+	r := open(t, Degrade(store.Source("degrade", datasourcetest.Pushed), OnStart(datasource.Empty), Sink(store.Sink("degrade", datasourcetest.Pushed), writable.Logger(nil))), port())
 	if page := ask(t, r, "/getRules?type=degrade"); page != "[]" {
 		t.Errorf("page %s", page)
 	}
@@ -227,7 +227,7 @@ func TestADocumentThatIsNotThereYetIsAnEmptyPage(t *testing.T) {
 	if r.Degrade().Len() != 1 {
 		t.Error("not in force")
 	}
-	if _, err := writable.Lookup[rule.Degrade](r.Registry(), ""); err != nil {
+	if _, err := writable.Lookup[rule.Degrade](r.Writables(), ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -154,3 +154,5 @@ require (
 replace github.com/rulewire/rulewire/nacos => ../nacos
 
 replace github.com/rulewire/rulewire/etcd => ../etcd
+
+replace github.com/rulewire/rulewire/consul => ../consul

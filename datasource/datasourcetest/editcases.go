@@ -108,7 +108,8 @@ func editTwoWriters(x *play) {
 	}
 }
 
-// disturbed lets the editors edit while disturb happens again and again. An edit that fails is made again; one that is
+// disturbed lets the editors edit while disturb happens again and again, at first after pause and then less and less often,
+// so that a client which takes its time to connect comes to its turn. An edit that fails is made again; one that is
 // acknowledged must stay.
 func disturbed(x *play, disturb func(context.Context) error, pause time.Duration) {
 	x.counters()
@@ -116,7 +117,7 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 	ctx, stop := context.WithCancel(context.Background())
 	var disturber, wg sync.WaitGroup
 	disturber.Go(func() {
-		for wait(ctx, pause) == nil {
+		for ; wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
 			if err := disturb(ctx); err != nil {
 				x.Error("harness:", err)
 				return
