@@ -45,11 +45,12 @@
 // A [Sink] edits the item and releases the namespace, through the portal's open API ([Portal]) or the admin service
 // ([Admin]), and returns when the config service serves the release. The release's comment names who wrote ([Actor]).
 //
-// Apollo has no compare-and-set. Among sinks a write is one nevertheless: each puts its text into the item, sees that the
-// item still has it and that nobody has released, then releases and looks into the answer. Of two writers over one revision
-// at most one succeeds; in one process the other waits and exactly one does. What is left is the window towards people:
-// an edit in the portal that falls between that last look and the release, one request later, is released with ours,
-// and an edit of the very same item wins and is reported as a conflict.
+// Apollo has no compare-and-set. A sink compares release and item, puts its text into the item, looks again that both are
+// as they should be, releases, and looks into the answer. In one process writers wait for each other, and exactly one of
+// those over one revision succeeds. Of several processes at most one is told yes. Two windows are left, each one request
+// long, between the last look and the release: what somebody edits in the portal just then is released with ours; and of
+// three writers at once the text of one that stands back may be released by another right after the winner's. It is told
+// so, with datasource.ErrUnknownOutcome. An edit of the very same item in that window wins and is a conflict.
 //
 // A release takes the whole namespace along. If it has edits that were not released, by anybody but the sink's own user
 // in its own item, nothing is written and the error wraps [ErrDraft]. So give the sink a user of its own, and the rules a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +316,35 @@ func TestFailedReadAfterANotificationIsTriedAgain(t *testing.T) {
 	})
 }
 
+// The cut begins between the notification and the read that it asks for, and lasts until the engine's backoff is long.
+//
+// faults: F072 F080
+func TestCutBetweenNotificationAndRead(t *testing.T) {
+	for _, d := range []time.Duration{time.Second, 10 * time.Second, 50 * time.Second, 5 * time.Minute} {
+		t.Run(d.String(), func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				at := b.space("application")
+				at.Put(flow, doc(0))
+				l := b.open(b.source(b.client(), "application", flow), datasource.Relist(time.Hour))
+				pass(3 * time.Second)
+				b.link.Answer(func(r *http.Request) *http.Response {
+					if strings.HasPrefix(r.URL.Path, "/configs") {
+						b.link.Cut()
+					}
+					return nil
+				})
+				at.Put(flow, doc(1))
+				pass(d)
+				if l.n.Load() != 0 {
+					t.Fatal("the cut came too late")
+				}
+				b.link.Heal()
+				b.within(2*time.Second, l, 1)
+			})
+		})
+	}
+}
+
 // Each third poll's answer is lost on the way: every release is in force nevertheless, without waiting for a relist.
 //
 // faults: F072 F081
@@ -496,7 +524,6 @@ func TestAppIDInAnotherLetterCaseIsNoticed(t *testing.T) {
 }
 
 func TestSecretIsRotatedWhileRunning(t *testing.T) {
-	unsteady(t, "a rotated secret now and then comes into force late")
 	inBubble(t, func(b *bench) {
 		at := b.space("application")
 		at.Put(flow, doc(0))
@@ -871,12 +898,4 @@ func TestSizesAreBounded(t *testing.T) {
 			t.Errorf("over MaxBytes: %v", err)
 		}
 	})
-}
-
-// unsteady keeps a test that is not always green out of the usual run, by name, until its cause is found (issue 5).
-func unsteady(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("RULEWIRE_APOLLO_OPEN") == "" {
-		t.Skip("open (issue 5): " + why + "; RULEWIRE_APOLLO_OPEN=1 runs it")
-	}
 }

@@ -38,7 +38,8 @@ type namespace struct {
 
 	members  map[*member]struct{}
 	leg      *leg
-	id       int64 // the notification that the next poll names; -1: none yet
+	id       int64 // the newest notification that was heard; -1: none yet
+	read     int64 // the newest one that a good read followed
 	messages string
 	asked    time.Time // when a poll first named the namespace with -1
 }
@@ -54,6 +55,9 @@ func (c *Client) space(name string) *namespace {
 	}
 	return n
 }
+
+// forget lets the next poll ask for the newest notification that there is. The client's mutex is held.
+func (n *namespace) forget() { n.id, n.read, n.asked = -1, -1, time.Time{} }
 
 // flight is a read that serves all who asked for one before it began. Two hundred documents of one namespace that are
 // told of a release at once cost two reads.
@@ -132,7 +136,7 @@ func (n *namespace) load(ctx context.Context) (*release, error) {
 		query.Set("label", c.label)
 	}
 	c.mu.Lock()
-	last, heard := n.last, n.heard
+	last, heard, id := n.last, n.heard, n.id
 	if n.messages != "" {
 		// A server that answers from a cache takes from this how new the answer must be.
 		query.Set("messages", n.messages)
@@ -158,8 +162,10 @@ func (n *namespace) load(ctx context.Context) (*release, error) {
 	if last != nil && last.key != rel.key && heard == n.seen && n.leg != nil && !n.expecting {
 		// A change of which nobody told: the notification is yet to come, or the server was restored from a backup and
 		// counts from lower numbers, or it does not know us by this spelling. Ask from the beginning.
-		n.id, n.asked = -1, time.Time{}
+		n.forget()
 		n.leg.restart()
+	} else if n.id >= id {
+		n.read = max(n.read, id) // unless the numbers began anew meanwhile
 	}
 	n.last, n.seen = rel, heard
 	return rel, nil

@@ -66,7 +66,7 @@ func (n *namespace) join(deliver func(datasource.Document)) (*member, error) {
 	if !followed {
 		// The poll asks for the newest notification that there is: it is answered at once, and so nothing between the
 		// read before this watch and the poll is lost.
-		n.id, n.asked = -1, time.Time{}
+		n.forget()
 		c.place(n)
 	}
 	c.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *leg) run() {
 			wait = min(2*wait, longestGather)
 		}
 		begin := time.Now()
-		news, restarted, err := l.poll()
+		news, restarted, err := l.poll(failures > 0)
 		switch {
 		case l.ctx.Err() != nil:
 			return
@@ -270,9 +270,10 @@ func (l *leg) tell(spaces []*namespace) {
 	}
 }
 
-// poll sends one long poll and notes what it is answered. Nothing is lost where the read that follows fails: the engine
-// reads until it succeeds.
-func (l *leg) poll() (news []*namespace, restarted bool, err error) {
+// poll sends one long poll and notes what it is answered. While all is well it names what was heard, and the engine's read
+// is on its way. After a failure it names what was read: the read that the last notification asked for may have failed, too,
+// and the engine's next one be half a minute away (F072).
+func (l *leg) poll(failing bool) (news []*namespace, restarted bool, err error) {
 	c := l.c
 	ctx, cancel := context.WithTimeoutCause(l.ctx, c.patience, fmt.Errorf("%w: %v", errSilent, c.patience))
 	defer cancel()
@@ -280,10 +281,15 @@ func (l *leg) poll() (news []*namespace, restarted bool, err error) {
 	c.mu.Lock()
 	l.again, l.stale, l.begun = cancel, false, begin
 	var list []string
-	sent := map[*namespace]int64{}
+	type question struct{ heard, named int64 }
+	sent := map[*namespace]question{}
 	for n := range l.spaces {
-		sent[n] = n.id
-		list = append(list, entry(n.name, n.id))
+		q := question{heard: n.id, named: n.id}
+		if failing {
+			q.named = n.read
+		}
+		sent[n] = q
+		list = append(list, entry(n.name, q.named))
 		if n.id < 0 && n.asked.IsZero() {
 			n.asked = begin
 		}
@@ -315,10 +321,10 @@ func (l *leg) poll() (news []*namespace, restarted bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	for n := range sent {
+	for n, q := range sent {
 		for _, note := range notes {
 			// Restarted or not: what was answered counts, unless the question is being asked anew from -1.
-			if n.leg == l && n.id == sent[n] && strings.EqualFold(note.name(), n.name) && note.ID != n.id {
+			if n.leg == l && n.id == q.heard && strings.EqualFold(note.name(), n.name) && note.ID != q.named {
 				n.id, n.messages, n.expecting = note.ID, string(note.Messages), false
 				n.heard++
 				news = append(news, n)

@@ -128,9 +128,11 @@ type write struct {
 
 // do gives the document, or the revision that an error is about.
 //
-// Between sinks this is a compare-and-set: each puts its own text into the item, which holds one, then sees that the
-// item is still its own and that nobody has released since, and releases. Of two that do so over one release the one
-// whose text is not in the item when it is released finds that out from the answer.
+// The item is a register: a sink puts its own text into it, sees that it is still there and that nobody has released
+// since, and releases. Two that do so over one release are never both told yes: the second release would have to hold a
+// text that was put after the first, and whoever put it sees the first. But a release asks for no condition. One that
+// hangs between its sender's look and the server publishes whatever the item holds by then, and that may be the text of a
+// third writer, who was about to stand back. Then nobody is told a wrong yes, and the third is told that it happened.
 func (w *write) do(ctx context.Context, expected string) (doc datasource.Document, revision string, err error) {
 	if err := w.fits(w.text); err != nil {
 		return doc, expected, err
@@ -168,7 +170,9 @@ func (w *write) do(ctx context.Context, expected string) (doc datasource.Documen
 		return doc, expected, err
 	}
 	if err := w.check(ctx); err != nil {
-		w.undo(ctx)
+		if _, taken := w.undo(ctx); taken {
+			err = fmt.Errorf("%w: %v; and another writer's release took ours along", datasource.ErrUnknownOutcome, err)
+		}
 		return doc, expected, err
 	}
 	rel, err := w.publish(ctx)
@@ -313,7 +317,7 @@ func (w *write) publish(ctx context.Context) (published, error) {
 		return published{}, err
 	}
 	// With the item put back, a request that is still on its way can only release what is in force already.
-	undone := w.undo(ctx)
+	undone, _ := w.undo(ctx)
 	ctx, cancel := w.late(ctx)
 	defer cancel()
 	now, lookErr := w.editor.state(ctx, w.place())
@@ -329,24 +333,38 @@ func (w *write) publish(ctx context.Context) (published, error) {
 	return published{}, fmt.Errorf("%w: %w", datasource.ErrUnknownOutcome, err)
 }
 
-// undo puts the item back to what is released, if it is still as we left it, so that nobody releases half a write.
-func (w *write) undo(ctx context.Context) (undone bool) {
+// undo puts the item back to what is released, if it is still as we left it, so that nobody releases half a write. It
+// looks again after that: what was released before took our text along, what comes later can't. taken: somebody did, and
+// so the write took place.
+func (w *write) undo(ctx context.Context) (undone, taken bool) {
 	ctx, cancel := w.late(ctx)
 	defer cancel()
-	now, err := w.editor.state(ctx, w.place())
-	if err != nil {
-		return false
+	ours, removed := w.text, false // what we left in the item
+	for range 4 {
+		now, err := w.editor.state(ctx, w.place())
+		if err != nil {
+			return false, taken
+		}
+		value, released := now.latest.Values[w.key]
+		taken = released && value == w.text && now.latest.ID != w.base.latest.ID
+		i := now.item(w.key)
+		switch {
+		case i == nil && !(removed && released), i != nil && (removed || i.Value != ours || i.ChangedBy != w.editor.user()):
+			return true, taken // somebody else's by now
+		case i != nil && released && i.Value == value:
+			return true, taken
+		case released:
+			err = w.editor.put(ctx, w.place(), now, value)
+			ours, removed = value, false
+		default:
+			err = w.editor.remove(ctx, w.place(), now)
+			removed = true
+		}
+		if err != nil {
+			return false, taken
+		}
 	}
-	value, released := now.latest.Values[w.key]
-	switch i := now.item(w.key); {
-	case i == nil, i.Value != w.text, released && value == w.text:
-		return true
-	case i.ChangedBy != w.editor.user():
-		return true // another one's draft with the very same text
-	case released:
-		return w.editor.put(ctx, w.place(), now, value) == nil
-	}
-	return w.editor.remove(ctx, w.place(), now) == nil
+	return false, taken // others release all the time
 }
 
 // late is a context for what must be tried although the write's has ended, or is about to.

@@ -395,11 +395,11 @@ func (b *bench) values(at *apollotest.Namespace) map[string]string {
 	return nil
 }
 
-// Sinks in processes of their own share no lock: over one revision at most one wins, and the loser says so.
+// Sinks in processes of their own share no lock. Over one revision at most one is told yes, and nobody whose text is in
+// force is told no.
 //
 // faults: F139 F140
 func TestWritersInSeveralProcesses(t *testing.T) {
-	unsteady(t, "about once in a hundred rounds two writers are both told that they won")
 	server := apollotest.NewServer(apollotest.Scan(50 * time.Millisecond))
 	t.Cleanup(server.Close)
 	server.AddUser("rulewire")
@@ -415,50 +415,49 @@ func TestWritersInSeveralProcesses(t *testing.T) {
 		}
 		sinks = append(sinks, b.sink(newClient(t, server.Link(), app(appID)), e))
 	}
-	wins, none := 0, 0
+	one, none, taken := 0, 0, 0
 	for round := range 200 {
 		now, err := sinks[0].Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		won := make([]string, len(sinks))
+		text := func(n int) string { return fmt.Sprintf(`[{"resource":"round %d writer %d","count":1}]`, round, n) }
+		said := make([]error, len(sinks))
 		for n, s := range sinks {
-			wg.Go(func() {
-				text := fmt.Sprintf(`[{"resource":"round %d writer %d","count":1}]`, round, n)
-				_, err := s.Write(t.Context(), []byte(text), now.Revision)
-				switch {
-				case err == nil:
-					won[n] = text
-				case !errors.Is(err, datasource.ErrConflict) && !errors.Is(err, apollo.ErrDraft):
-					t.Errorf("writer %d: %v", n, err)
-				}
-			})
+			wg.Go(func() { _, said[n] = s.Write(t.Context(), []byte(text(n)), now.Revision) })
 		}
 		wg.Wait()
 		after, err := sinks[0].Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		winners := 0
-		for _, text := range won {
-			if text != "" {
-				winners++
-				if string(after.Data) != text {
-					t.Fatalf("round %d: %s won, %s is in force", round, text, after.Data)
-				}
+		yes, unknown := 0, false
+		for n, err := range said {
+			isIn := string(after.Data) == text(n)
+			switch {
+			case err == nil:
+				yes++
+			case errors.Is(err, datasource.ErrUnknownOutcome):
+				unknown = unknown || isIn
+			case !errors.Is(err, datasource.ErrConflict) && !errors.Is(err, apollo.ErrDraft):
+				t.Errorf("writer %d: %v", n, err)
+			case isIn:
+				t.Errorf("round %d: writer %d was told %v, and its text is in force", round, n, err)
 			}
 		}
-		switch winners {
-		case 0:
-			none++
-		case 1:
-			wins++
+		switch {
+		case yes > 1:
+			t.Errorf("round %d: %d writers were told yes over one revision", round, yes)
+		case yes == 1 && unknown:
+			taken++
+		case yes == 1:
+			one++
 		default:
-			t.Fatalf("round %d: %d writers won over one revision", round, winners)
+			none++
 		}
 	}
-	t.Logf("200 rounds of 4 writers: %d with one winner, %d where all stood back", wins, none)
+	t.Logf("200 rounds of 4 writers: %d with one winner, %d where none was told yes, %d where a third's text was released after the winner's", one, none, taken)
 }
 
 // faults: F154
