@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -93,22 +92,8 @@ func TestConformance(t *testing.T) {
 }
 
 func TestSinkConformance(t *testing.T) {
-	if os.Getenv("RULEWIRE_ETCD_OPEN") == "" {
-		t.Skip("open (issue 4): the edit cases outlast a request's time on a busy machine; RULEWIRE_ETCD_OPEN=1 runs the sink half")
-	}
-	datasourcetest.RunSink(t, datasourcetest.Config{Latency: time.Second, Relist: time.Second, New: func(t testing.TB) datasourcetest.Harness {
-		return unbroken{newHarness(t).(full)}
-	}})
+	datasourcetest.RunSink(t, datasourcetest.Config{New: newHarness, Latency: time.Second, Relist: time.Second})
 }
-
-// full is what the sink half needs of the harness, and unbroken is that without a link to break. Open (issue 4): on a slow
-// machine Edit/BrokenMidWrite outlasts the time of a request.
-type full interface {
-	datasourcetest.Harness
-	datasourcetest.Sinker
-}
-
-type unbroken struct{ full }
 
 // soon is more than enough for anything that needs no waiting.
 const soon = 10 * time.Second

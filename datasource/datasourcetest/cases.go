@@ -172,6 +172,7 @@ func sinkGroups() []group {
 			{"InForce", editInForce},
 			{"Missing", editMissing},
 			{"Clear", editClear},
+			{"E12WriteBack", editWriteBack},
 			{"TwoWriters", editTwoWriters},
 			{"BrokenMidWrite", editBrokenMidWrite},
 			{"RestartedMidWrite", editRestartedMidWrite},

@@ -267,6 +267,48 @@ func editInForce(x *play) {
 	}
 }
 
+// E12: an edit while the store is down fails, and nothing in force moves; of two editors that edit the same revision one
+// wins and the other gets a conflict. The echo of an edit is Edit/InForce, no rules are Edit/Clear.
+//
+// faults: F140 F154
+func editWriteBack(x *play) {
+	b := need[Breaker](x)
+	x.put(v1)
+	l := x.start(datasource.Relist(x.c.Relist))
+	l.inForce(x.latency(), rules1)
+	w := x.editor(writable.Readable(l.Readable))
+	add := func(rules []rule.Flow) ([]rule.Flow, error) {
+		return append(rules, rule.Flow{Resource: own(0), LimitApp: "default", Grade: rule.GradeQPS, Count: 1}), nil
+	}
+	x.must(b.Break())
+	x.bounded("Edit of a store that is down", 2*x.c.Latency+closeLimit, func() {
+		if _, err := w.Edit(context.Background(), add); err == nil || errors.Is(err, datasource.ErrConflict) {
+			x.Errorf("Edit of a store that is down says %v", err)
+		}
+	})
+	l.wantUpdates(rules1)
+	x.must(b.Heal())
+	var now writable.Current[rule.Flow]
+	x.eventually(x.c.Recovery, func() (problem string) {
+		var err error
+		now, err = w.Read(context.Background())
+		return problemOf(err)
+	})
+	x.wantDocument("after the edit that failed", x.read(x.source()), v1)
+
+	rules, err := add(now.Rules)
+	x.must(err)
+	if _, err := w.Write(context.Background(), rules, now.Revision); err != nil {
+		x.Fatal("Write over the revision that was read:", err)
+	}
+	l.inForce(x.latency(), rules1+" "+own(0)+"=1")
+	if _, err := x.editor().Write(context.Background(), rules[:1], now.Revision); !errors.Is(err, datasource.ErrConflict) {
+		x.Errorf("the second editor from the same revision is told %v, want a conflict", err)
+	}
+	x.pass(x.aWhile())
+	l.wantUpdates(rules1, rules1+" "+own(0)+"=1")
+}
+
 type listening func(context.Context, []rule.Flow) error
 
 func (f listening) OnUpdate(ctx context.Context, rules []rule.Flow) error { return f(ctx, rules) }

@@ -377,7 +377,8 @@ func sinkBrokenMidWrite(x *play) {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for wait(ctx, 10*time.Millisecond) == nil {
+		// Less and less often, so that a client which takes its time to connect comes to its turn.
+		for pause := 10 * time.Millisecond; wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Latency/10) {
 			err := b.Break()
 			_ = wait(ctx, 5*time.Millisecond)
 			if err = errors.Join(err, b.Heal()); err != nil {
@@ -410,6 +411,9 @@ func sinkBrokenMidWrite(x *play) {
 		_, err := x.tryRead(s)
 		return problemOf(err)
 	})
+	if sure == 0 && !x.Failed() {
+		x.Error("not one of 50 writes was acknowledged: the case showed nothing")
+	}
 }
 
 // faults: F164
