@@ -80,12 +80,11 @@ func run(t *testing.T, c Config, groups []group) {
 		t.Fatal("datasourcetest: Config.New is required")
 	}
 	c = c.withDefaults()
+	if !c.Bubble {
+		groups = c.measure(t, groups)
+	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
-			if g.measures && !c.Bubble {
-				c.atOnce(t, g.scenes)
-				return
-			}
 			for _, s := range g.scenes {
 				t.Run(s.name, func(t *testing.T) {
 					if !c.Bubble {
@@ -98,14 +97,32 @@ func run(t *testing.T, c Config, groups []group) {
 	}
 }
 
-// atOnce plays all scenes at the same time: they take as long as one, whatever -parallel says.
-func (c Config) atOnce(t *testing.T, scenes []scene) {
-	c.checkLeaks(t)
+// measure plays all scenes of the groups that measure at the same time: they take as long as one, whatever -parallel
+// says. It gives the other groups.
+func (c Config) measure(t *testing.T, groups []group) (rest []group) {
+	t.Helper()
+	known := append([]goleak.Option{goleak.IgnoreCurrent()}, c.Leaks...)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	for _, s := range scenes {
-		wg.Go(func() { t.Run(s.name, func(t *testing.T) { c.play(t, s.run) }) })
+	for _, g := range groups {
+		if !g.measures {
+			rest = append(rest, g)
+			continue
+		}
+		wg.Go(func() {
+			t.Run(g.name, func(t *testing.T) {
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				for _, s := range g.scenes {
+					wg.Go(func() { t.Run(s.name, func(t *testing.T) { c.play(t, s.run) }) })
+				}
+			})
+		})
 	}
+	wg.Wait()
+	if err := goleak.Find(known...); err != nil && !t.Failed() {
+		t.Error("after the harnesses of the cases that measure were cleaned up:", err)
+	}
+	return rest
 }
 
 // checkLeaks looks for goroutines at the very end of t, when the harness has been cleaned up, too. In a bubble the

@@ -1,7 +1,3 @@
-//go:build suites
-
-// Open (issue 4): the drivers' suites on the real servers run on request, with go test -tags suites, until all are green.
-
 package consultest
 
 import (
@@ -10,9 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,12 +24,17 @@ import (
 	"github.com/rulewire/rulewire/consul"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
+	"github.com/rulewire/rulewire/testcontainers/internal/shared"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
+	"github.com/rulewire/rulewire/testcontainers/internal/wait"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/writable"
 )
 
 // The driver on a real Consul.
+
+// plain is the Consul of all tests that leave it as they found it.
+var plain = shared.New(func(t testing.TB) *Server { return Run(t) })
 
 // helpers are what the helper keeps: the Docker client between two requests, links that open again with the server, and
 // connections on which Consul sits out a blocking query that nobody waits for any more. The client under test closes its
@@ -53,6 +57,21 @@ const (
 
 var keys atomic.Uint64
 
+// newKey gives a key of the test's own, for the server may be somebody's.
+func newKey(t testing.TB, s *Server) string {
+	key := fmt.Sprintf("suite-%d-%d/rules", time.Now().UnixNano(), keys.Add(1))
+	t.Cleanup(func() {
+		err := s.with(func(c *api.Client) error {
+			_, err := c.KV().DeleteTree(key, nil) // what a test adds to the key goes with it
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return key
+}
+
 // harness plays the conformance suite: one server for all cases, and for each a key, a client and a link of its own.
 type harness struct {
 	server *Server
@@ -64,8 +83,6 @@ type harness struct {
 }
 
 func newHarness(t testing.TB, s *Server, token string) *harness {
-	// The helper's own client would come and go with the server, and be taken for a leak.
-	s.close()
 	h := &harness{server: s, key: fmt.Sprintf("suite-%d-%d/rules", time.Now().UnixNano(), keys.Add(1))}
 	var err error
 	if h.link, err = link.Listen(s.Admin(port)); err != nil {
@@ -74,6 +91,11 @@ func newHarness(t testing.TB, s *Server, token string) *harness {
 	t.Cleanup(func() { _ = h.link.Close() })
 	h.admin = h.connect(t, s.Admin(port), s.token, nil)
 	h.client = h.connect(t, h.link.Addr(), token, &h.sent)
+	t.Cleanup(func() {
+		if _, err := h.admin.KV().DeleteTree(h.key, nil); err != nil { // the neighbour, too
+			t.Error(err)
+		}
+	})
 	return h
 }
 
@@ -126,6 +148,23 @@ func (h *harness) Delete() error {
 	return err
 }
 
+func (h *harness) DeletePut(data []byte) error {
+	done, answer, _, err := h.admin.KV().Txn(api.KVTxnOps{
+		{Verb: api.KVDelete, Key: h.key}, {Verb: api.KVSet, Key: h.key, Value: data},
+	}, nil)
+	if err == nil && !done {
+		err = fmt.Errorf("transaction: %v", answer.Errors)
+	}
+	return err
+}
+
+func (h *harness) Misconfigured() map[string]error {
+	_, wait := consul.NewSource(h.client, h.key, consul.WaitTime(0))
+	_, size := consul.NewSink(h.client, h.key, consul.MaxBytes(0))
+	_, folder := consul.NewSource(h.client, "rules/")
+	return map[string]error{"wait time": wait, "max bytes": size, "folder": folder}
+}
+
 func (h *harness) Restart() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -147,10 +186,10 @@ func (h *harness) Heal() error  { h.link.Heal(); return nil }
 func (h *harness) Requests() int { return int(h.sent.Load()) }
 func (h *harness) Limit() int    { return 512 << 10 }
 
-// plain is the harness on a server without access control, which may be replaced by an empty one.
-type plain struct{ *harness }
+// open is the harness on a server without access control, which may be replaced by an empty one.
+type open struct{ *harness }
 
-func (h plain) Reset(data []byte) error {
+func (h open) Reset(data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer h.server.close()
@@ -196,6 +235,7 @@ func (h guarded) Heal() error {
 }
 
 func newGuarded(t testing.TB, s *Server) datasourcetest.Harness {
+	s.close() // as for TestConformance
 	h := guarded{newHarness(t, s, ""), "", "", &atomic.Bool{}}
 	name := fmt.Sprintf("policy%d", keys.Add(1))
 	h.good = newToken(t, h.admin, name, fmt.Sprintf("key %q { policy = \"write\" }", h.key))
@@ -215,16 +255,22 @@ func newToken(t testing.TB, c *api.Client, policy, rules string) string {
 	return token.SecretID
 }
 
+// The suites look for goroutines that are left, so they do not run beside other tests.
+
 func TestConformance(t *testing.T) {
-	s := Run(t)
-	datasourcetest.Run(t, datasourcetest.Config{Leaks: helpers, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness {
-		return plain{newHarness(t, s, "")}
-	}})
+	s := plain.Get(t)
+	t.Cleanup(func() { must(t, s.connect(context.Background())) }) // for the others
+	c := datasourcetest.Config{Leaks: helpers, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness {
+		s.close() // The helper's own client would come and go with the server, and be taken for a leak.
+		return open{newHarness(t, s, "")}
+	}}
+	datasourcetest.Run(t, c)
+	datasourcetest.RunSink(t, c)
 }
 
 func TestConformanceWithAccessControl(t *testing.T) {
 	s := Run(t, WithToken(root))
-	c := datasourcetest.Config{Leaks: helpers, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
+	c := datasourcetest.Config{Leaks: helpers, Edits: 200, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }
@@ -248,7 +294,8 @@ func TestKilledTenTimes(t *testing.T) {
 	trial.Kills(t, s, put, newSource(t, c, "k"), newSource(t, c, "k")) // two on one client
 }
 
-// A restored snapshot lowers the index of the key; what it holds comes into force without another write.
+// A restored snapshot lowers the index of the key; what it holds comes into force without another write: at once, for the
+// restore wakes who waits, or by the relist, if it came between two queries.
 //
 // faults: F069 F070
 func TestE7RestoredSnapshot(t *testing.T) {
@@ -260,57 +307,76 @@ func TestE7RestoredSnapshot(t *testing.T) {
 	for i := range 20 {
 		must(t, s.Put(t.Context(), "k", trial.Document(i+2)))
 	}
-	l := trial.Open(t, newSource(t, client(t, s), "k"))
+	proxy, c := newFaulty(t, s)
+	l := trial.Open(t, newSource(t, c, "k"))
 	l.InForce(t, soon, 21)
+	<-proxy.blocks
 	begin := time.Now()
 	must(t, s.Restore(t.Context(), backup))
-	l.InForce(t, soon, 1)
+	l.InForce(t, datasource.DefaultRelist+soon, 1)
 	t.Logf("restored document in force after %v", time.Since(begin).Round(time.Millisecond))
 	must(t, s.Put(t.Context(), "k", trial.Document(99)))
 	l.InForce(t, soon, 99)
 }
 
-// Between client and server: fifty failures, then a rate limit.
+// Between client and server: failures, then a rate limit.
 //
 // faults: F116 F117 F119
 func TestE7StormOfErrors(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	must(t, s.Put(t.Context(), "k", trial.Document(1)))
-	target, err := url.Parse("http://" + s.Addr())
-	must(t, err)
-	proxy := &faulty{next: httputil.NewSingleHostReverseProxy(target)}
-	c, err := api.NewClient(&api.Config{Address: "in-process", HttpClient: &http.Client{Transport: proxy}})
-	must(t, err)
-	l := trial.Open(t, newSource(t, c, "k"))
+	s := plain.Get(t)
+	key := newKey(t, s)
+	must(t, s.Put(t.Context(), key, trial.Document(1)))
+	proxy, c := newFaulty(t, s)
+	l := trial.Open(t, newSource(t, c, key))
 	l.InForce(t, soon, 1)
+	<-proxy.blocks
 
-	proxy.set(http.StatusInternalServerError, 50)
-	must(t, s.Put(t.Context(), "k", trial.Document(1))) // wakes the query that blocks
-	storm := time.NewTimer(5 * time.Second)
-	<-storm.C
-	before := proxy.count()
-	quiet := time.NewTimer(5 * time.Second)
-	<-quiet.C
-	if n := proxy.count() - before; n > 5 {
+	proxy.set(http.StatusInternalServerError, 3)        // a minute of each, in fake time: consul.TestErrorsOfTheServerAreNotAnsweredByAStorm
+	must(t, s.Put(t.Context(), key, trial.Document(2))) // wakes the query that blocks, as the same bytes would not
+	l.Until(t, soon, "degraded", func() bool { return l.Status().State == datasource.StateDegraded })
+	keeps(t, l, proxy.count)
+	proxy.set(0, 0)
+	must(t, s.Put(t.Context(), key, trial.Document(3)))
+	l.InForce(t, 2*datasource.DefaultMaxBackoff, 3)
+}
+
+// keeps checks what holds while a store has been failing for five seconds: at most one request a second, and the rules stay.
+func keeps(t *testing.T, l *trial.Live, requests func() int) {
+	t.Helper()
+	<-time.NewTimer(5 * time.Second).C
+	before := requests()
+	<-time.NewTimer(5 * time.Second).C
+	if n := requests() - before; n > 5 {
 		t.Errorf("%d requests in 5 s", n)
 	}
 	if st := l.Status(); st.State != datasource.StateDegraded || st.Rules != 1 {
-		t.Errorf("%s, %d rules in force, %d requests, %+v", st.State, st.Rules, before, st.Counts)
+		t.Errorf("%s, %d rules in force, %+v", st.State, st.Rules, st.Counts)
 	}
-	proxy.set(0, 0)
-	must(t, s.Put(t.Context(), "k", trial.Document(2)))
-	l.InForce(t, 2*datasource.DefaultMaxBackoff, 2)
+	t.Log("rules kept:", l.Status().LastError)
 }
 
 // faulty answers in place of a server: failures times with a status, then with 429.
 type faulty struct {
-	next *httputil.ReverseProxy
+	next      *httputil.ReverseProxy
+	transport *http.Transport
+	blocks    chan struct{} // has an item once a query was sent on that blocks
 
 	mu       sync.Mutex
 	status   int
 	failures int
 	n        int
+}
+
+func newFaulty(t *testing.T, s *Server) (*faulty, *api.Client) {
+	t.Helper()
+	target, err := url.Parse("http://" + s.Addr())
+	must(t, err)
+	f := &faulty{next: httputil.NewSingleHostReverseProxy(target), transport: &http.Transport{}, blocks: make(chan struct{}, 1)}
+	t.Cleanup(f.transport.CloseIdleConnections)
+	c, err := api.NewClient(&api.Config{Address: "in-process", HttpClient: &http.Client{Transport: f}})
+	must(t, err)
+	return f, c
 }
 
 func (f *faulty) set(status, failures int) {
@@ -335,11 +401,68 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.failures = max(0, f.failures-1)
 	f.mu.Unlock()
 	if status == 0 {
+		if r.URL.Query().Get("wait") != "" {
+			select {
+			case f.blocks <- struct{}{}:
+			default:
+			}
+		}
 		r = r.Clone(r.Context())
 		f.next.Director(r)
-		return http.DefaultTransport.RoundTrip(r)
+		return f.transport.RoundTrip(r)
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// Consul limits the connections of one address, and answers 429 to those that are too many.
+//
+// faults: F116 F119
+func TestE7LimitOfConnections(t *testing.T) {
+	t.Parallel()
+	const limit = 10
+	s := Run(t, WithConfig(fmt.Sprintf(`{"limits":{"http_max_conns_per_client":%d}}`, limit)))
+	h := newHarness(t, s, "")
+	must(t, h.Put(trial.Document(1)))
+	l := trial.Open(t, newSource(t, h.client, h.key))
+	l.InForce(t, soon, 1)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	defer crowd.Wait()
+	defer stop()
+	for range 2 * limit {
+		crowd.Go(func() {
+			for ctx.Err() == nil {
+				occupy(ctx, s.Admin(port))
+			}
+		})
+	}
+	h.link.Reset() // whoever had a connection does not get it again
+	l.Until(t, soon, "degraded", func() bool { return l.Status().State == datasource.StateDegraded })
+	keeps(t, l, h.Requests)
+	stop()
+	crowd.Wait()
+	h.link.Reset()
+	eventually(t, func() error { return h.Put(trial.Document(2)) })
+	l.InForce(t, 2*datasource.DefaultMaxBackoff, 2)
+}
+
+// occupy holds a connection until the server closes it or ctx ends.
+func occupy(ctx context.Context, addr string) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
+}
+
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	must(t, wait.Until(ctx, func(context.Context) error { return f() }))
 }
 
 // A missing key blocks on the real server, too.
@@ -347,12 +470,13 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 // faults: F118
 func TestE7MissingKeyBlocks(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	h := newHarnessFor(t, s)
-	l := trial.Open(t, newSource(t, h.client, "missing"))
+	s := plain.Get(t)
+	h := newHarness(t, s, s.token)
+	key := newKey(t, s)
+	l := trial.Open(t, newSource(t, h.client, key))
 	before := h.Requests()
 	for i := range 20 {
-		must(t, s.Put(t.Context(), fmt.Sprintf("missing%d", i), nil)) // its neighbours change
+		must(t, s.Put(t.Context(), key+strconv.Itoa(i), nil)) // its neighbours change
 	}
 	pause := time.NewTimer(2 * time.Second)
 	<-pause.C
@@ -360,19 +484,12 @@ func TestE7MissingKeyBlocks(t *testing.T) {
 		t.Errorf("%d requests for a key that is missing", n)
 	}
 	t.Logf("%d requests while 20 neighbours changed", h.Requests()-before)
-	must(t, s.Put(t.Context(), "missing", trial.Document(1)))
+	must(t, s.Put(t.Context(), key, trial.Document(1)))
 	l.InForce(t, soon, 1)
-	must(t, s.Delete(t.Context(), "missing"))
+	must(t, s.Delete(t.Context(), key))
 	l.Until(t, soon, "missing again", func() bool { return l.Status().Cause == datasource.CauseMissing })
-	must(t, s.Put(t.Context(), "missing", trial.Document(2)))
+	must(t, s.Put(t.Context(), key, trial.Document(2)))
 	l.InForce(t, soon, 2)
-}
-
-// newHarnessFor is a harness beside the helper's own client.
-func newHarnessFor(t *testing.T, s *Server) *harness {
-	h := newHarness(t, s, s.token)
-	must(t, s.connect(t.Context()))
-	return h
 }
 
 // faults: F110 F111 F112
@@ -471,9 +588,9 @@ func TestMutualTLSAndManySourcesOnOneClient(t *testing.T) {
 // faults: F059
 func TestLimitOfTheServer(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	c := client(t, s)
-	sink, err := consul.NewSink(c, "k", consul.MaxBytes(1<<20))
+	s := plain.Get(t)
+	c, key := client(t, s), newKey(t, s)
+	sink, err := consul.NewSink(c, key, consul.MaxBytes(1<<20))
 	must(t, err)
 	doc, err := sink.Write(t.Context(), bytes.Repeat([]byte(" "), 512<<10), writable.Absent)
 	must(t, err)
@@ -487,13 +604,13 @@ func TestLimitOfTheServer(t *testing.T) {
 // faults: F003
 func TestKeyOfAnExpiredSession(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	c := client(t, s)
+	s := plain.Get(t)
+	c, key := client(t, s), newKey(t, s)
 	session, _, err := s.Client().Session().CreateNoChecks(&api.SessionEntry{Behavior: api.SessionBehaviorDelete, TTL: "10s"}, nil)
 	must(t, err)
-	_, _, err = s.Client().KV().Acquire(&api.KVPair{Key: "k", Value: trial.Document(1), Session: session}, nil)
+	_, _, err = s.Client().KV().Acquire(&api.KVPair{Key: key, Value: trial.Document(1), Session: session}, nil)
 	must(t, err)
-	l := trial.Open(t, newSource(t, c, "k"))
+	l := trial.Open(t, newSource(t, c, key))
 	l.InForce(t, soon, 1)
 	_, err = s.Client().Session().Destroy(session, nil)
 	must(t, err)

@@ -1,7 +1,3 @@
-//go:build suites
-
-// Open (issue 4): the drivers' suites on the real servers run on request, with go test -tags suites, until all are green.
-
 package etcdtest
 
 import (
@@ -29,12 +25,16 @@ import (
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
 	"github.com/rulewire/rulewire/etcd"
+	"github.com/rulewire/rulewire/testcontainers/internal/shared"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/writable"
 )
 
 // The driver on a real etcd.
+
+// plain is the etcd of all tests that leave it as they found it.
+var plain = shared.New(func(t testing.TB) *Server { return Run(t) })
 
 // helpers are what the helper keeps: the Docker client between two requests, and links that open again with the server.
 var helpers = []goleak.Option{
@@ -46,6 +46,23 @@ var helpers = []goleak.Option{
 const soon = 20 * time.Second
 
 var keys atomic.Uint64
+
+// newKey gives a key of the test's own, for the server may be somebody's.
+func newKey(t testing.TB, s *Server) string {
+	key := fmt.Sprintf("/suite-%d-%d/rules", time.Now().UnixNano(), keys.Add(1))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		err := s.with(func(c *clientv3.Client) error {
+			_, err := c.Delete(ctx, key, clientv3.WithPrefix()) // what a test adds to the key goes with it
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return key
+}
 
 // harness plays the conformance suite: one server for all cases, and for each a key, a client and a link of its own.
 type harness struct {
@@ -67,6 +84,15 @@ func newHarness(t testing.TB, s *Server, user, password string) *harness {
 	}
 	t.Cleanup(func() { _ = h.link.Close() })
 	h.admin = h.connect(t, clientv3.Config{Endpoints: []string{s.Admin(port)}, Username: s.user, Password: s.pass})
+	t.Cleanup(func() {
+		err := h.do(func(ctx context.Context) error {
+			_, err := h.admin.Delete(ctx, h.key, clientv3.WithPrefix()) // the neighbour, too
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	h.client = h.connect(t, clientv3.Config{
 		Endpoints: []string{h.link.Addr()}, Username: user, Password: password,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
@@ -111,6 +137,10 @@ func (h *harness) Delete() error {
 		_, err := h.admin.Delete(ctx, h.key)
 		return err
 	})
+}
+
+func (h *harness) DeletePut([]byte) error {
+	return fmt.Errorf("%w: etcd takes no two changes of one key in one transaction; TestE5Gap has both in one response", datasourcetest.ErrUnplayable)
 }
 
 func (h *harness) Expire() error {
@@ -161,10 +191,17 @@ func (h *harness) Requests() int      { return int(h.sent.messages.Load() + h.se
 func (h *harness) ClientClosed() bool { return h.client.Ctx().Err() != nil }
 func (h *harness) Limit() int         { return 1536<<10 - 1<<10 - 3*len(h.key) }
 
-// plain is the harness on a server without authentication, which may be replaced by an empty one.
-type plain struct{ *harness }
+func (h *harness) Misconfigured() map[string]error {
+	_, timeout := etcd.NewSource(h.client, h.key, etcd.Timeout(-1))
+	_, size := etcd.NewSink(h.client, h.key, etcd.MaxBytes(0))
+	_, rangeEnd := etcd.NewSource(h.client, "\x00")
+	return map[string]error{"timeout": timeout, "max bytes": size, "range end": rangeEnd}
+}
 
-func (h plain) Reset(data []byte) error {
+// open is the harness on a server without authentication, which may be replaced by an empty one.
+type open struct{ *harness }
+
+func (h open) Reset(data []byte) error {
 	err := h.do(func(ctx context.Context) error {
 		defer h.server.close()
 		return h.server.Renew(ctx)
@@ -249,9 +286,12 @@ func (s *sent) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 func (s *sent) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (s *sent) HandleConn(context.Context, stats.ConnStats)                       {}
 
+// The suites look for goroutines that are left, so they do not run beside other tests.
+
 func TestConformance(t *testing.T) {
-	s := Run(t)
-	c := datasourcetest.Config{Leaks: helpers, New: func(t testing.TB) datasourcetest.Harness { return plain{newHarness(t, s, "", "")} }}
+	s := plain.Get(t)
+	t.Cleanup(func() { must(t, s.connect(context.Background())) }) // for the others
+	c := datasourcetest.Config{Leaks: helpers, New: func(t testing.TB) datasourcetest.Harness { return open{newHarness(t, s, "", "")} }}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }
@@ -260,7 +300,9 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithAuthentication(t *testing.T) {
 	s := Run(t, WithArgs("--auth-token-ttl=2", "--bcrypt-cost=4"))
 	must(t, s.EnableAuth(t.Context(), "root", "root password"))
-	datasourcetest.Run(t, datasourcetest.Config{Leaks: helpers, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }})
+	c := datasourcetest.Config{Leaks: helpers, Edits: 200, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
+	datasourcetest.Run(t, c)
+	datasourcetest.RunSink(t, c)
 }
 
 func newSource(t *testing.T, c *clientv3.Client, key string, options ...etcd.Option) *etcd.Source {
@@ -276,17 +318,17 @@ func newSource(t *testing.T, c *clientv3.Client, key string, options ...etcd.Opt
 // faults: F063 F144
 func TestE5Gap(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	c := client(t, s, nil)
-	put := func(n int) { must(t, s.Put(t.Context(), "k", trial.Document(n))) }
+	s := plain.Get(t)
+	c, key := client(t, s, nil), newKey(t, s)
+	put := func(n int) { must(t, s.Put(t.Context(), key, trial.Document(n))) }
 	clearing := []datasource.Option{datasource.OnMissing(datasource.Clear), datasource.OnEmptyList(datasource.Clear)}
 
-	l := trial.Open(t, &gapped{Source: newSource(t, c, "k"), gap: func() { put(1) }}, clearing...)
+	l := trial.Open(t, &gapped{Source: newSource(t, c, key), gap: func() { put(1) }}, clearing...)
 	l.InForce(t, soon, 1)
 	must(t, l.Close())
 
-	l = trial.Open(t, &gapped{Source: newSource(t, c, "k"), gap: func() {
-		must(t, s.Delete(t.Context(), "k"))
+	l = trial.Open(t, &gapped{Source: newSource(t, c, key), gap: func() {
+		must(t, s.Delete(t.Context(), key))
 		put(2)
 	}}, clearing...)
 	l.InForce(t, soon, 2)
@@ -441,29 +483,42 @@ func TestMemberWithoutItsCluster(t *testing.T) {
 // faults: F120 F148
 func TestThousandSourcesShareOneConnection(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	c := client(t, s, nil)
-	const n = 1000
-	for i := range n {
-		must(t, s.Put(t.Context(), fmt.Sprintf("k%d", i), trial.Document(i)))
+	s := plain.Get(t)
+	way, err := link.Listen(s.Admin(port))
+	must(t, err)
+	t.Cleanup(func() { _ = way.Close() })
+	c := client(t, s, func(config *clientv3.Config) { config.Endpoints = []string{way.Addr()} })
+	const n, batch = 1000, 100
+	keys, prefix := make([]string, n), newKey(t, s)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s-%d", prefix, i)
 	}
+	put := func(from int) {
+		for i := 0; i < n; i += batch {
+			var ops []clientv3.Op
+			for k := range batch {
+				ops = append(ops, clientv3.OpPut(keys[i+k], string(trial.Document(from+i+k))))
+			}
+			_, err := s.Client().Txn(t.Context()).Then(ops...).Commit()
+			must(t, err)
+		}
+	}
+	put(0)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	goroutines := runtime.NumGoroutine()
 	lives := make([]*trial.Live, n)
 	for i := range lives {
-		lives[i] = trial.Open(t, newSource(t, c, fmt.Sprintf("k%d", i)))
+		lives[i] = trial.Open(t, newSource(t, c, keys[i]))
 	}
-	for i := range lives {
-		must(t, s.Put(t.Context(), fmt.Sprintf("k%d", i), trial.Document(i+1)))
-	}
+	put(1)
 	for i, l := range lives {
 		l.InForce(t, soon, i+1)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if open := s.Link().Stats().Open; open != 1 {
+	if open := way.Stats().Open; open != 1 {
 		t.Errorf("%d connections", open)
 	}
 	t.Logf("each source: %.1f goroutines, %.1f KiB of heap, %.1f KiB of stack", float64(runtime.NumGoroutine()-goroutines)/n,
@@ -473,8 +528,8 @@ func TestThousandSourcesShareOneConnection(t *testing.T) {
 // faults: F059
 func TestLimitOfTheServer(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	sink, err := etcd.NewSink(client(t, s, nil), "k", etcd.MaxBytes(8<<20))
+	s := plain.Get(t)
+	sink, err := etcd.NewSink(client(t, s, nil), newKey(t, s), etcd.MaxBytes(8<<20))
 	must(t, err)
 	for _, size := range []int{1600 << 10, 3 << 20} {
 		if _, err := sink.Write(t.Context(), bytes.Repeat([]byte(" "), size), writable.Absent); !errors.Is(err, datasource.ErrTooLarge) {
@@ -486,17 +541,17 @@ func TestLimitOfTheServer(t *testing.T) {
 // faults: F003
 func TestWriteKeepsTheLease(t *testing.T) {
 	t.Parallel()
-	s := Run(t)
-	c := client(t, s, nil)
+	s := plain.Get(t)
+	c, key := client(t, s, nil), newKey(t, s)
 	lease, err := s.Client().Grant(t.Context(), 3600)
 	must(t, err)
-	put, err := s.Client().Put(t.Context(), "k", "[]", clientv3.WithLease(lease.ID))
+	put, err := s.Client().Put(t.Context(), key, "[]", clientv3.WithLease(lease.ID))
 	must(t, err)
-	sink, err := etcd.NewSink(c, "k")
+	sink, err := etcd.NewSink(c, key)
 	must(t, err)
 	_, err = sink.Write(t.Context(), trial.Document(1), fmt.Sprint(put.Header.Revision))
 	must(t, err)
-	l := trial.Open(t, newSource(t, c, "k"))
+	l := trial.Open(t, newSource(t, c, key))
 	l.InForce(t, soon, 1)
 	_, err = s.Client().Revoke(t.Context(), lease.ID)
 	must(t, err)

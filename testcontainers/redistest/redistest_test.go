@@ -6,13 +6,10 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/rulewire/rulewire/testcontainers/internal/wait"
 	"github.com/rulewire/rulewire/testcontainers/link"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func must(t *testing.T, err error) {
 	t.Helper()

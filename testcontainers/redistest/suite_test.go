@@ -1,14 +1,10 @@
-//go:build suites
-
-// Open (issue 4): the drivers' suites on the real servers run on request, with go test -tags suites, until all are green.
-
 package redistest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +16,7 @@ import (
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
 	"github.com/rulewire/rulewire/redis"
+	"github.com/rulewire/rulewire/testcontainers/internal/shared"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/testcontainers/redistest"
 	"github.com/rulewire/rulewire/writable"
@@ -40,9 +37,23 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// plain is the Redis of all tests that leave it as they found it.
+var plain = shared.New(func(t testing.TB) *redistest.Server { return redistest.Run(t) })
+
+func TestMain(m *testing.M) { shared.Main(m, plain.End) }
+
 var keys atomic.Int64
 
-func newKey() string { return "sentinel/orders/flow-" + strconv.FormatInt(keys.Add(1), 10) }
+func newKey() string {
+	return fmt.Sprintf("sentinel/orders/flow-%d-%d", time.Now().UnixNano(), keys.Add(1))
+}
+
+// ownKey gives a key that is deleted after the test, for the server may be somebody's.
+func ownKey(t testing.TB, s *redistest.Server) string {
+	key := newKey()
+	t.Cleanup(func() { must(t, s.Client().Del(context.Background(), key).Err()) })
+	return key
+}
 
 // harness plays the suite on a real server behind a link of its own. Its editor publishes what it stores, or, with
 // Keyspace, only stores.
@@ -55,43 +66,59 @@ type harness struct {
 	key      string
 	options  []redis.Option
 	publish  bool
+	open     bool // without a user
 	scramble bool
 	last     []byte
 }
 
-// newHarness makes harnesses on one server, each with a key and a client of its own.
-func newHarness(s *redistest.Server, publish bool, options ...redis.Option) datasourcetest.New {
-	return func(t testing.TB) datasourcetest.Harness {
-		l, err := link.Listen(s.Admin(6379))
-		must(t, err)
-		h := &harness{t: t, s: s, link: l, requests: new(requests), key: newKey(), publish: publish}
-		must(t, h.allow())
-		o := once(s.Options())
-		o.Addr, o.Username, o.Password = l.Addr(), h.user(), password
-		h.c = goredis.NewClient(o)
-		h.c.AddHook(h.requests)
-		h.options = append([]redis.Option{redis.Silence(5 * time.Second)}, options...)
-		// Connections come first, so that what grows later is the driver's.
-		var conns []*goredis.Conn
-		for range 3 {
-			conns = append(conns, h.c.Conn())
-			must(t, conns[len(conns)-1].Ping(t.Context()).Err())
-		}
-		for _, c := range conns {
-			must(t, c.Close())
-		}
-		t.Cleanup(func() {
-			if err := h.Heal(); err != nil {
-				t.Error(err)
-			}
-			if err := h.c.Close(); err != nil {
-				t.Errorf("the driver closed a client that it borrowed: %v", err)
-			}
-			must(t, l.Close())
-		})
-		return h
-	}
+// newGuarded makes harnesses on one server, each with a key, a client and a user of its own.
+func newGuarded(s *redistest.Server, publish bool, options ...redis.Option) datasourcetest.New {
+	return func(t testing.TB) datasourcetest.Harness { return &guarded{newHarness(t, s, publish, false, options)} }
 }
+
+// newOpen makes harnesses whose clients do not log in.
+func newOpen(s *redistest.Server, publish bool, options ...redis.Option) datasourcetest.New {
+	return func(t testing.TB) datasourcetest.Harness { return newHarness(t, s, publish, true, options) }
+}
+
+func newHarness(t testing.TB, s *redistest.Server, publish, open bool, options []redis.Option) *harness {
+	l, err := link.Listen(s.Admin(6379))
+	must(t, err)
+	h := &harness{t: t, s: s, link: l, requests: new(requests), key: newKey(), publish: publish, open: open}
+	must(t, h.allow())
+	o := once(s.Options())
+	o.Addr = l.Addr()
+	if !open {
+		o.Username, o.Password = h.user(), password
+	}
+	h.c = goredis.NewClient(o)
+	h.c.AddHook(h.requests)
+	h.options = append([]redis.Option{redis.Silence(5 * time.Second)}, options...)
+	// Connections come first, so that what grows later is the driver's.
+	var conns []*goredis.Conn
+	for range 3 {
+		conns = append(conns, h.c.Conn())
+		must(t, conns[len(conns)-1].Ping(t.Context()).Err())
+	}
+	for _, c := range conns {
+		must(t, c.Close())
+	}
+	t.Cleanup(func() {
+		if err := h.Heal(); err != nil {
+			t.Error(err)
+		}
+		if err := h.c.Close(); err != nil {
+			t.Errorf("the driver closed a client that it borrowed: %v", err)
+		}
+		must(t, l.Close())
+		must(t, s.Client().Del(h.ctx(), h.key, h.key+neighbour).Err())
+		must(t, s.Client().Do(h.ctx(), "acl", "deluser", h.user()).Err())
+	})
+	return h
+}
+
+// neighbour is what PutNeighbour adds to the key.
+const neighbour = "-more"
 
 // requests counts what a client asks, and how often it connects. Pings belong to a connection, not to a source.
 type requests struct{ n, dials atomic.Int64 }
@@ -123,7 +150,6 @@ func (h *harness) Source() (datasource.Source, error) {
 	return redis.NewSource(h.c, h.key, h.options...)
 }
 func (h *harness) Sink() (writable.Sink, error) { return redis.NewSink(h.c, h.key) }
-func (h *harness) Secrets() []string            { return []string{password} }
 func (h *harness) Limit() int                   { return redis.DefaultMaxBytes }
 
 func (h *harness) Put(data []byte) error {
@@ -177,7 +203,7 @@ func (h *harness) Expire() error {
 	}
 }
 
-func (h *harness) PutNeighbour(data []byte) error { return h.s.Put(h.ctx(), h.key+"-more", data) }
+func (h *harness) PutNeighbour(data []byte) error { return h.s.Put(h.ctx(), h.key+neighbour, data) }
 
 func (h *harness) Break() error {
 	h.link.Cut()
@@ -198,16 +224,40 @@ func (h *harness) Heal() error {
 // user is the harness's own, so that what is denied in one case is not in another.
 func (h *harness) user() string { return strings.ReplaceAll(h.key, "/", "-") }
 
-func (h *harness) allow() error { return h.acl("on", ">"+password, "~*", "&*", "+@all") }
+func (h *harness) allow() error {
+	if h.open {
+		return nil
+	}
+	return h.acl("on", ">"+password, "~*", "&*", "+@all")
+}
 
-func (h *harness) Deny() error { return h.acl("resetkeys") }
+// guarded is the harness with a user, who may be refused.
+type guarded struct{ *harness }
+
+func (h *guarded) Secrets() []string { return []string{password} }
+
+func (h *guarded) Deny() error { return h.acl("resetkeys") }
 
 func (h *harness) acl(rules ...string) error {
 	return h.s.Client().ACLSetUser(h.ctx(), h.user(), rules...).Err()
 }
 
-func (h *harness) Restart() error {
-	if err := h.s.Restart(h.ctx()); err != nil {
+func (h *harness) Restart() error { return h.again(h.s.Restart) }
+
+// Reset puts an empty server in the place of this one.
+func (h *harness) Reset(data []byte) error {
+	if err := h.again(h.s.Renew); err != nil {
+		return err
+	}
+	return h.Put(data)
+}
+
+func (h *harness) again(start func(context.Context) error) error {
+	err := start(h.ctx())
+	if errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", datasourcetest.ErrUnplayable, err)
+	}
+	if err != nil {
 		return err
 	}
 	return h.allow() // users are not on disk
@@ -260,14 +310,16 @@ func helpers() []goleak.Option {
 // The suites look for goroutines that are left, so they do not run beside other tests.
 
 func TestConformance(t *testing.T) {
-	s := redistest.Run(t)
-	datasourcetest.Run(t, datasourcetest.Config{New: newHarness(s, true), Leaks: helpers()})
-	t.Run("Sink", func(t *testing.T) {
-		datasourcetest.RunSink(t, datasourcetest.Config{New: newHarness(s, true), Leaks: helpers()})
-	})
+	s := plain.Get(t)
+	c := datasourcetest.Config{New: newGuarded(s, true), Leaks: helpers()}
+	datasourcetest.Run(t, c)
+	datasourcetest.RunSink(t, c)
 }
 
+// The same without authentication, and where nobody publishes: the server tells by keyspace notifications.
 func TestConformanceKeyspace(t *testing.T) {
 	s := redistest.Run(t, redistest.WithArgs("--notify-keyspace-events", "K$gx"))
-	datasourcetest.Run(t, datasourcetest.Config{New: newHarness(s, false, redis.Keyspace()), Leaks: helpers()})
+	c := datasourcetest.Config{New: newOpen(s, false, redis.Keyspace()), Leaks: helpers(), Edits: 200}
+	datasourcetest.Run(t, c)
+	datasourcetest.RunSink(t, c)
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rulewire/rulewire/tools/internal/docker"
 )
 
 // stream is what go test -json prints for a package with a passing, a failing and a skipped test.
@@ -48,6 +54,25 @@ func TestReportOfBrokenStreamIsAnError(t *testing.T) {
 	var out strings.Builder
 	if _, err := report(&out, strings.NewReader(`{"Action":"start"}`+"\npanic: no JSON\n")); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestSkippedContainerSuitesFailInCI(t *testing.T) {
+	reason := fmt.Errorf("no engine: %w", docker.ErrCannot)
+	t.Setenv(requireEnv, "1")
+	if err := skipped(reason); !errors.Is(err, docker.ErrCannot) || !strings.Contains(err.Error(), requireEnv) {
+		t.Errorf("in CI: %v", err)
+	}
+	t.Setenv(requireEnv, "")
+	if err := skipped(reason); err != nil {
+		t.Errorf("elsewhere: %v", err)
+	}
+	script, err := os.ReadFile(filepath.Join("..", "..", ".ci", "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), "\nexport "+requireEnv+"=1\n") {
+		t.Errorf(".ci/run does not export %s=1", requireEnv)
 	}
 }
 

