@@ -1,5 +1,5 @@
 // Copied from github.com/alibaba/sentinel-golang v1.0.4, pkg/datasource/apollo/apollo.go, Apache License 2.0; see ../README.md.
-// Changed: agollo.Client, which became an interface.
+// Changed: agollo.Client, which became an interface; a field that nothing used is gone.
 
 package apollo
 
@@ -21,7 +21,6 @@ type Option func(o *options)
 type options struct {
 	handlers []datasource.PropertyHandler
 	logger   log.LoggerInterface
-	client   agollo.Client
 }
 
 // WithPropertyHandlers set property handlers
