@@ -54,7 +54,7 @@ func (s *Server[S]) End() error {
 }
 
 // atOnce is how many tests run at the same time: they wait for servers more than they compute.
-const atOnce = 4
+const atOnce = 6
 
 // Main runs the tests of a package, ends what they share, and looks for goroutines that are left.
 func Main(m *testing.M, end ...func() error) {
