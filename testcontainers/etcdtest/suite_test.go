@@ -27,6 +27,7 @@ import (
 	"github.com/rulewire/rulewire/etcd"
 	"github.com/rulewire/rulewire/testcontainers/internal/shared"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
+	"github.com/rulewire/rulewire/testcontainers/internal/wait"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/writable"
 )
@@ -371,16 +372,20 @@ func TestTokenThatExpired(t *testing.T) {
 	must(t, s.Put(t.Context(), "k", trial.Document(1)))
 	c := client(t, s, func(config *clientv3.Config) { config.Username, config.Password = "app", password })
 	first := trial.Open(t, newSource(t, c, "k"))
-	for round := range 3 {
+	for round := range 2 {
 		expired := time.NewTimer(3 * time.Second)
 		<-expired.C
 		second := trial.Open(t, newSource(t, c, "k"))
 		must(t, s.Put(t.Context(), "k", trial.Document(round+2)))
 		first.InForce(t, soon, round+2)
 		second.InForce(t, soon, round+2)
-		if st := second.Status(); st.Counts.Watches-st.Counts.Reconnects != 1 {
-			t.Errorf("the second has %d watches, %d of which ended: %v", st.Counts.Watches, st.Counts.Reconnects, st.LastError)
-		}
+		// The read that follows a refused watch may be what brought it into force; the watch comes after the read.
+		must(t, wait.Until(t.Context(), func(context.Context) error {
+			if st := second.Status(); st.Counts.Watches-st.Counts.Reconnects != 1 {
+				return fmt.Errorf("the second has %d watches, %d of which ended: %w", st.Counts.Watches, st.Counts.Reconnects, st.LastError)
+			}
+			return nil
+		}))
 	}
 	if st := first.Status(); st.Counts.Reconnects > 0 {
 		t.Logf("the first had to watch again %d times", st.Counts.Reconnects)
