@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"net/http/httptest"
 	"os"
+	"path"
 	"strconv"
 	"testing"
 	"time"
@@ -38,6 +40,8 @@ func stores() []store {
 		{name: "consul", writes: 1000, limit: 10 * time.Millisecond, patience: 2 * time.Second, open: openConsul},
 		{name: "nacos", writes: 200, patience: 5 * time.Second, open: openNacos},
 		{name: "apollo", writes: 200, patience: 10 * time.Second, open: openApollo},
+		{name: "apollo-stand-in", writes: 100, patience: 10 * time.Second, open: openStandIn,
+			note: "in this process, by HTTP; the stand-in looks for releases once a second, as Apollo does"},
 	}
 }
 
@@ -172,6 +176,29 @@ func openNacos(ctx context.Context, tb testing.TB) ([]side, error) {
 	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) {
 		return theirNacos(server, dir, at[theirsKey].DataID, t)
 	})
+}
+
+// openStandIn measures on the stand-in, for where no Apollo is.
+func openStandIn(ctx context.Context, tb testing.TB) ([]side, error) {
+	s := apollotest.NewServer()
+	tb.Cleanup(s.Close)
+	web := httptest.NewServer(s.Handler())
+	tb.Cleanup(web.CloseClientConnections)
+	conf := func(key string) *config.AppConfig {
+		return &config.AppConfig{AppID: "bench", Cluster: "default", IP: web.URL, NamespaceName: path.Base(key)}
+	}
+	at := map[string]*apollotest.Namespace{}
+	for _, key := range []string{oursKey, theirsKey} {
+		at[key] = s.Namespace("bench", "default", path.Base(key))
+	}
+	client, err := apollo.NewClient(conf(oursKey))
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = client.Close() })
+	write := func(_ context.Context, key string, data []byte) error { at[key].Put("rules", string(data)); return nil }
+	source, err := apollo.NewSource(client, at[oursKey].Name(), "rules")
+	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) { return theirApollo(conf(theirsKey), "rules", t) })
 }
 
 func openApollo(ctx context.Context, tb testing.TB) ([]side, error) {
