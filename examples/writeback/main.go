@@ -10,7 +10,8 @@
 //	list               what is in force here
 //	quit
 //
-// Other stores: etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key.
+// Other stores: etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key,
+// apollo://host:port/app/namespace/key?portal=host:port&env=LOCAL&user=apollo with the token in RULEWIRE_APOLLO_TOKEN.
 package main
 
 import (
