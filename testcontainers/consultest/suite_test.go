@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -358,7 +356,7 @@ func keeps(t *testing.T, l *trial.Live, requests func() int) {
 
 // faulty answers in place of a server: failures times with a status, then with 429.
 type faulty struct {
-	next      *httputil.ReverseProxy
+	addr      string // of the server
 	transport *http.Transport
 	blocks    chan struct{} // has an item once a query was sent on that blocks
 
@@ -370,9 +368,7 @@ type faulty struct {
 
 func newFaulty(t *testing.T, s *Server) (*faulty, *api.Client) {
 	t.Helper()
-	target, err := url.Parse("http://" + s.Addr())
-	must(t, err)
-	f := &faulty{next: httputil.NewSingleHostReverseProxy(target), transport: &http.Transport{}, blocks: make(chan struct{}, 1)}
+	f := &faulty{addr: s.Addr(), transport: &http.Transport{}, blocks: make(chan struct{}, 1)}
 	t.Cleanup(f.transport.CloseIdleConnections)
 	c, err := api.NewClient(&api.Config{Address: "in-process", HttpClient: &http.Client{Transport: f}})
 	must(t, err)
@@ -408,7 +404,7 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		r = r.Clone(r.Context())
-		f.next.Director(r)
+		r.URL.Host, r.Host = f.addr, f.addr
 		return f.transport.RoundTrip(r)
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
