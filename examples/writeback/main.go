@@ -10,7 +10,8 @@
 //	list               what is in force here
 //	quit
 //
-// Other stores: etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key.
+// Other stores: etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key,
+// nacos://host:port/group/dataid?namespace=id.
 package main
 
 import (

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	// The client of Nacos's SDK, and the rotation of its log.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
 }
 
 // process is a running command.
@@ -147,6 +148,7 @@ func TestAnEditInOneProcessIsInForceInTheOtherAndSurvivesBoth(t *testing.T) {
 
 func TestAddressesOfStores(t *testing.T) {
 	for _, address := range []string{"etcd://127.0.0.1:1/rules", "redis://127.0.0.1:1/0/rules?channel=c", "consul://127.0.0.1:1/rules",
+		"nacos://127.0.0.1:1/SENTINEL_GROUP/rules?namespace=dev",
 		"file://" + t.TempDir() + "/flow.json"} {
 		s, err := open(address)
 		if err != nil || s.source.ID() != s.sink.ID() {
@@ -155,7 +157,7 @@ func TestAddressesOfStores(t *testing.T) {
 		}
 		s.close()
 	}
-	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "%"} {
+	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "nacos://h/G/d", "nacos://h:1/d", "%"} {
 		if _, err := open(address); err == nil {
 			t.Errorf("%q opens", address)
 		}
