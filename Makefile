@@ -1,8 +1,8 @@
 # Each target is one Go program or one small script; what they do is told in CONTRIBUTING.md.
-.PHONY: help setup test check run bench fuzz images docs
+.PHONY: help setup test check run bench bench-backends fuzz images docs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: ## download what building and testing needs
 	go list -deps -test work >/dev/null
@@ -20,6 +20,9 @@ run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0 COMMAND=127
 
 bench: ## one table: work, ours, theirs, ratio, budget, met or not
 	go run ./bench
+
+bench-backends: ## the same on the real servers: write → listener, beside sentinel-golang's own data sources (STORE=regexp)
+	go run ./bench/backends $(if $(STORE),-store '$(STORE)')
 
 fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)
 	go run ./tools/fuzz $(if $(TARGET),-target '$(TARGET)') $(if $(TIME),-time '$(TIME)')

@@ -176,6 +176,8 @@ func (h *harness) Misconfigured() map[string]error {
 	source("MaxBytes", h.client, "application", flow, apollo.MaxBytes(0))
 	_, said["MaxChars at a source"] = apollo.NewSource(h.client, "application", flow, apollo.MaxChars(5))
 	_, said["Actor at a source"] = apollo.NewSource(h.client, "application", flow, apollo.Actor(func(context.Context) string { return "" }))
+	_, said["Settle at a source"] = apollo.NewSource(h.client, "application", flow, apollo.Settle(time.Second))
+	_, said["Settle below zero"] = apollo.NewSink(h.client, h.editor, "application", flow, apollo.Settle(-1))
 	_, said["Inspect at a sink"] = apollo.NewSink(h.client, h.editor, "application", flow, apollo.Inspect(h.editor))
 	_, said["Inspect(nil)"] = apollo.NewSource(h.client, "application", flow, apollo.Inspect(nil))
 	_, said["no editor"] = apollo.NewSink(h.client, nil, "application", flow)
@@ -229,5 +231,7 @@ func TestSinkConformance(t *testing.T) {
 }
 
 func TestSinkConformanceAdmin(t *testing.T) {
-	datasourcetest.RunSink(t, suite(variant{namespace: "flow.json", key: apollo.Content, admin: true}))
+	c := suite(variant{namespace: "flow.json", key: apollo.Content, admin: true})
+	c.Edits = 100 // a thousand are made through the portal
+	datasourcetest.RunSink(t, c)
 }

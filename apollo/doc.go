@@ -45,17 +45,18 @@
 // A [Sink] edits the item and releases the namespace, through the portal's open API ([Portal]) or the admin service
 // ([Admin]), and returns when the config service serves the release. The release's comment names who wrote ([Actor]).
 //
-// Apollo has no compare-and-set. A sink compares release and item, puts its text into the item, looks again that both are
-// as they should be, releases, and looks into the answer. In one process writers wait for each other, and exactly one of
-// those over one revision succeeds. Of several processes at most one is told yes. Two windows are left, each one request
-// long, between the last look and the release: what somebody edits in the portal just then is released with ours; and of
-// three writers at once the text of one that stands back may be released by another right after the winner's. It is told
-// so, with datasource.ErrUnknownOutcome. An edit of the very same item in that window wins and is a conflict.
+// Apollo has no compare-and-set. A sink compares release and item, puts its text into the item, waits ([Settle], 300 ms),
+// looks again that both are as they should be, releases, and looks into the answer. In one process writers wait for each
+// other. Of several processes, too, exactly one of those over one revision succeeds: during the wait each sees the edits
+// of the others, and the last one to edit goes on. They must have the same Settle and edit as the same user. One window is
+// left, from the last look to the release, one request long: what a person edits in the portal just then is released with
+// ours, and if it is the very same item, theirs is what is released, and the write is a conflict.
 //
 // A release takes the whole namespace along. If it has edits that were not released, by anybody but the sink's own user
-// in its own item, nothing is written and the error wraps [ErrDraft]. So give the sink a user of its own, and the rules a
-// namespace of their own. A write that fails half-way puts the item back; if the link is gone, too, the item stays edited
-// and unreleased until the next write. Values over 20,000 characters are refused before anything is sent.
+// in its own item, nothing is written and the error wraps [ErrDraft]. So give the sinks a user of their own, and the rules
+// a namespace of their own. A write that fails half-way puts the item back; if the link is gone, too, the item stays edited
+// and unreleased until the next write. One of another process, which can't know that its writer died, waits 4 s for it.
+// Values over 20,000 characters are refused before anything is sent.
 //
 // A sink does not write where a gray release or another cluster's release is served to this instance: what would be
 // replaced is not what was read.

@@ -151,6 +151,8 @@ func TestTwoHundredDocumentsShareOneLongPoll(t *testing.T) {
 		if n := b.server.Polls(); n != 1 {
 			t.Fatalf("%d long polls are held, want one", n)
 		}
+		// A read takes a while, as everywhere but in memory.
+		b.link.Answer(func(*http.Request) *http.Response { <-time.After(time.Millisecond); return nil })
 		before := b.link.Requests("/configs")
 		at := b.space("rules-7")
 		for k := range 10 {

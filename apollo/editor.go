@@ -2,16 +2,13 @@ package apollo
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -34,34 +31,6 @@ type Editor interface {
 	// publish releases all items of the namespace.
 	publish(ctx context.Context, p place, title, comment string) (published, error)
 }
-
-// Portal edits through the portal's open API. The token's app needs the roles to modify and to release the namespace.
-type Portal struct {
-	// Address is the portal's, such as "https://apollo.example.com".
-	Address string
-	// Env is the environment as the portal calls it, such as "PRO"; "LOCAL" in the quick-start.
-	Env string
-	// User edits and releases; it must exist. Let it be a user of its own, so that its edits are known from people's.
-	User string
-	// Token is asked for the open API's token before each request, so that it may be rotated.
-	Token func(context.Context) (string, error)
-}
-
-// Admin edits through the admin service, which asks for no authentication unless admin-service.access.control.enabled is
-// set. For set-ups without a portal.
-type Admin struct {
-	// Address is the admin service's, such as "http://10.0.0.5:8090".
-	Address string
-	// User edits and releases. Let it be a name of its own, so that its edits are known from people's.
-	User string
-	// Token is asked for the access token before each request. Optional.
-	Token func(context.Context) (string, error)
-}
-
-var (
-	_ Editor = Portal{}
-	_ Editor = Admin{}
-)
 
 // place is a document as an editor finds it.
 type place struct {
@@ -89,7 +58,8 @@ type published struct {
 }
 
 type state struct {
-	namespace int64 // the admin service's number
+	asked     time.Time // when the items were, before which nothing of this is known
+	namespace int64     // the admin service's number
 	items     []item
 	latest    published
 }
@@ -178,206 +148,6 @@ func encode(v any) []byte {
 }
 
 const jsonType = "application/json"
-
-func plainKey(key string) bool {
-	return strings.Trim(key, ".") != "" && !strings.ContainsFunc(key, func(r rune) bool {
-		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("._-", r))
-	})
-}
-
-func (p Portal) check() error {
-	_, err := parseAddress("Portal.Address", p.Address)
-	switch {
-	case err != nil:
-		return err
-	case p.Env == "":
-		return errors.New("Portal.Env is empty")
-	case p.User == "":
-		return errors.New("Portal.User is empty")
-	case p.Token == nil:
-		return errors.New("Portal.Token is nil")
-	}
-	return nil
-}
-
-func (p Portal) user() string { return p.User }
-
-func (p Portal) ask(ctx context.Context, at place, method, path string, query url.Values, body any) (reply, error) {
-	prefix := "/openapi/v1/envs/" + url.PathEscape(p.Env) + "/apps/" + url.PathEscape(at.client.app) + "/clusters/" +
-		url.PathEscape(at.client.cluster) + "/namespaces/" + url.PathEscape(at.namespace)
-	var data []byte
-	if body != nil {
-		data = encode(body)
-	}
-	return request(ctx, at, p.Address, method, prefix+path, p.Token, query, data, jsonType)
-}
-
-func (p Portal) state(ctx context.Context, at place) (state, error) {
-	// The items come last: what is edited after they were read is what a write can miss.
-	var latest openRelease
-	r, err := p.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil)
-	if err == nil {
-		err = r.optional(&latest)
-	}
-	if err != nil {
-		return state{}, err
-	}
-	var namespace struct {
-		Name  string `json:"namespaceName"`
-		Items []item `json:"items"`
-	}
-	r, err = p.ask(ctx, at, http.MethodGet, "", nil, nil)
-	if err == nil {
-		err = r.into(&namespace)
-	}
-	if err == nil && namespace.Name == "" {
-		err = fmt.Errorf("%s: %w: no namespace", r.server, ErrNotApollo)
-	}
-	return state{items: namespace.Items, latest: published{ID: latest.ID, Values: latest.Configurations}}, unknownNamespace(err, at)
-}
-
-type openRelease struct {
-	ID             int64             `json:"id"`
-	Configurations map[string]string `json:"configurations"`
-}
-
-func itemPath(key string) string {
-	if plainKey(key) {
-		return "/items/" + key
-	}
-	return "/encodedItems/" + url.PathEscape(base64.StdEncoding.EncodeToString([]byte(key)))
-}
-
-func (p Portal) put(ctx context.Context, at place, s state, value string) error {
-	i := item{Key: at.key, Value: value, CreatedBy: p.User, ChangedBy: p.User}
-	if old := s.item(at.key); old != nil {
-		i.Type, i.Comment = old.Type, old.Comment
-	}
-	r, err := p.ask(ctx, at, http.MethodPut, itemPath(at.key), url.Values{"createIfNotExists": {"true"}}, i)
-	return cmp.Or(err, r.silent())
-}
-
-func (p Portal) remove(ctx context.Context, at place, _ state) error {
-	r, err := p.ask(ctx, at, http.MethodDelete, itemPath(at.key), url.Values{"operator": {p.User}}, nil)
-	return cmp.Or(err, r.silent())
-}
-
-func (p Portal) publish(ctx context.Context, at place, title, comment string) (published, error) {
-	model := struct {
-		Title   string `json:"releaseTitle"`
-		Comment string `json:"releaseComment"`
-		By      string `json:"releasedBy"`
-	}{title, comment, p.User}
-	var answer openRelease
-	r, err := p.ask(ctx, at, http.MethodPost, "/releases", nil, model)
-	if err == nil {
-		err = r.into(&answer)
-	}
-	if err == nil && answer.ID == 0 {
-		err = fmt.Errorf("%s: %w: no release", r.server, ErrNotApollo)
-	}
-	return published{ID: answer.ID, Values: answer.Configurations}, err
-}
-
-func (a Admin) check() error {
-	_, err := parseAddress("Admin.Address", a.Address)
-	if err == nil && a.User == "" {
-		err = errors.New("Admin.User is empty")
-	}
-	return err
-}
-
-func (a Admin) user() string { return a.User }
-
-func (a Admin) ask(ctx context.Context, at place, method, path string, query url.Values, body []byte, kind string) (reply, error) {
-	if !strings.HasPrefix(path, "!") {
-		path = "/apps/" + url.PathEscape(at.client.app) + "/clusters/" + url.PathEscape(at.client.cluster) +
-			"/namespaces/" + url.PathEscape(at.namespace) + path
-	}
-	return request(ctx, at, a.Address, method, strings.TrimPrefix(path, "!"), a.Token, query, body, kind)
-}
-
-func (a Admin) state(ctx context.Context, at place) (state, error) {
-	var namespace struct {
-		ID int64 `json:"id"`
-	}
-	r, err := a.ask(ctx, at, http.MethodGet, "", nil, nil, "")
-	if err == nil {
-		err = r.into(&namespace)
-	}
-	if err == nil && namespace.ID == 0 {
-		err = fmt.Errorf("%s: %w: no namespace", r.server, ErrNotApollo)
-	}
-	if err != nil {
-		return state{}, unknownNamespace(err, at)
-	}
-	s := state{namespace: namespace.ID}
-	r, err = a.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil, "")
-	if err == nil {
-		s.latest, err = a.published(r)
-	}
-	if err != nil {
-		return state{}, err
-	}
-	r, err = a.ask(ctx, at, http.MethodGet, "/items", nil, nil, "")
-	if err == nil {
-		err = r.into(&s.items)
-	}
-	return s, err
-}
-
-func (a Admin) published(r reply) (published, error) {
-	var answer struct {
-		ID             int64  `json:"id"`
-		ReleaseKey     string `json:"releaseKey"`
-		Configurations string `json:"configurations"`
-	}
-	if err := r.optional(&answer); err != nil || answer.ID == 0 {
-		return published{}, err
-	}
-	p := published{ID: answer.ID, Key: answer.ReleaseKey}
-	err := json.Unmarshal([]byte(answer.Configurations), &p.Values)
-	return p, err
-}
-
-func (a Admin) put(ctx context.Context, at place, s state, value string) error {
-	method, path := http.MethodPost, "/items"
-	// The number of the namespace must be there, else the server fails with a 500.
-	i := item{Namespace: s.namespace, Key: at.key, CreatedBy: a.User}
-	if old := s.item(at.key); old != nil {
-		i = *old
-		method, path = http.MethodPut, "/items/"+strconv.FormatInt(i.ID, 10)
-	}
-	i.Value, i.ChangedBy = value, a.User
-	var answer item
-	r, err := a.ask(ctx, at, method, path, nil, encode(i), jsonType)
-	if err == nil {
-		err = r.into(&answer)
-	}
-	return err
-}
-
-func (a Admin) remove(ctx context.Context, at place, s state) error {
-	i := s.item(at.key)
-	if i == nil {
-		return nil
-	}
-	r, err := a.ask(ctx, at, http.MethodDelete, "!/items/"+strconv.FormatInt(i.ID, 10), url.Values{"operator": {a.User}}, nil, "")
-	return cmp.Or(err, r.silent())
-}
-
-func (a Admin) publish(ctx context.Context, at place, title, comment string) (published, error) {
-	form := url.Values{"name": {title}, "comment": {comment}, "operator": {a.User}}
-	r, err := a.ask(ctx, at, http.MethodPost, "/releases", nil, []byte(form.Encode()), "application/x-www-form-urlencoded")
-	if err != nil {
-		return published{}, err
-	}
-	p, err := a.published(r)
-	if err == nil && p.ID == 0 {
-		err = fmt.Errorf("%s: %w: no release", r.server, ErrNotApollo)
-	}
-	return p, err
-}
 
 // unknownNamespace says what a 404 of the namespace itself means.
 func unknownNamespace(err error, p place) error {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rulewire/rulewire/datasource"
@@ -42,6 +41,12 @@ type namespace struct {
 	read     int64 // the newest one that a good read followed
 	messages string
 	asked    time.Time // when a poll first named the namespace with -1
+
+	drafts map[string]string // what writes of ours left in items
+	rivals []item            // what those of others have there, and since when
+	since  time.Time
+	// contended is when a write ended in a conflict, if the one before did not.
+	contended time.Time
 }
 
 // space gives the namespace's only record.
@@ -50,7 +55,7 @@ func (c *Client) space(name string) *namespace {
 	defer c.mu.Unlock()
 	n := c.spaces[name]
 	if n == nil {
-		n = &namespace{client: c, name: name, members: map[*member]struct{}{}}
+		n = &namespace{client: c, name: name, members: map[*member]struct{}{}, drafts: map[string]string{}}
 		c.spaces[name] = n
 	}
 	return n
@@ -202,23 +207,6 @@ func (c *Client) release(ctx context.Context, name string, query url.Values, las
 		return nil, fmt.Errorf("%s: %w: no release of namespace %s", r.server, ErrNotApollo, name)
 	}
 	return &release{answer.ReleaseKey, answer.Configurations, answer.Cluster}, nil
-}
-
-// member is a watch of a namespace.
-type member struct {
-	space *namespace
-
-	mu      sync.Mutex
-	gone    bool
-	deliver func(datasource.Document)
-}
-
-func (m *member) tell() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.gone {
-		m.deliver(datasource.Hint())
-	}
 }
 
 // note says what is to be known of how changes arrive.

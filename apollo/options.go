@@ -17,6 +17,8 @@ const (
 	DefaultPatience = 90 * time.Second
 	// DefaultMaxChars is Apollo's own item.value.length.limit.
 	DefaultMaxChars = 20_000
+	// DefaultSettle is how long a write waits between its edit and its last look.
+	DefaultSettle = 300 * time.Millisecond
 )
 
 // minPatience is more than what the server holds a poll for; less would cut each one.
@@ -91,6 +93,7 @@ type settings struct {
 	maxBytes int
 	maxChars int
 	actor    func(context.Context) string
+	settle   time.Duration
 	inspect  Editor
 }
 
@@ -142,6 +145,20 @@ func Actor(actor func(context.Context) string) Option {
 	}
 }
 
+// Settle is how long a write waits between its edit and its last look, so that the edit of another process that began at the
+// same moment shows. All processes that write the namespace need the same. It must be more than reading the items and
+// editing one take; an edit that took longer is taken back, with datasource.ErrConflict. 0 is for a namespace that only
+// this process writes. Default 300 ms. For sinks.
+func Settle(d time.Duration) Option {
+	return func(s *settings) error {
+		if d < 0 {
+			return fmt.Errorf("Settle(%v) is negative", d)
+		}
+		s.settle = d
+		return s.only("Settle", true)
+	}
+}
+
 // Inspect lets a source ask e why the config service has no release: it answers 404 to a namespace that was never
 // released as to one that does not exist. Asked when that begins, and once an hour; what it says stands in Note. Default:
 // the two are not told apart. For sources.
@@ -163,7 +180,7 @@ func (s *settings) only(name string, sink bool) error {
 }
 
 func (s *settings) apply(c *Client, options []Option) error {
-	s.timeout, s.maxBytes, s.maxChars = c.timeout, datasource.DefaultMaxBytes, DefaultMaxChars
+	s.timeout, s.maxBytes, s.maxChars, s.settle = c.timeout, datasource.DefaultMaxBytes, DefaultMaxChars, DefaultSettle
 	for _, option := range options {
 		if option == nil {
 			return errors.New("option is nil")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,7 +132,6 @@ func TestServerConformance(t *testing.T) {
 //
 // faults: F080 F091 F115
 func TestServerReleaseIsInForceInTime(t *testing.T) {
-	r := apollotest.Open(t)
 	good := newRemote(t, "properties", true)
 	if err := good.at.Put(flow, doc(0)); err != nil {
 		t.Fatal(err)
@@ -140,26 +140,34 @@ func TestServerReleaseIsInForceInTime(t *testing.T) {
 	b.open(b.source(good.client, "nosuch-"+good.at.Name(), flow))
 	var all []*live
 	for range 20 {
-		all = append(all, b.open(b.source(good.client, good.at.Name(), flow)))
+		// Nothing comes by relist; a notification that is lost is never made good.
+		all = append(all, b.open(b.source(good.client, good.at.Name(), flow), datasource.Relist(time.Hour)))
 	}
-	longest := time.Duration(0)
-	check := func(n int, limit time.Duration) {
+	// How long is reported, as a machine may be busy; that it comes is demanded.
+	var took []time.Duration
+	check := func(n int) {
 		t.Helper()
 		begin := time.Now()
 		for _, l := range all {
-			b.wait(limit, l, n)
+			b.wait(time.Minute, l, n)
 		}
-		longest = max(longest, time.Since(begin))
+		took = append(took, time.Since(begin))
 	}
-	check(0, 2*time.Second)
+	report := func(what string) {
+		t.Helper()
+		slices.Sort(took)
+		t.Logf("%s, %d times: median %v, longest %v", what, len(took), took[len(took)/2], took[len(took)-1])
+		took = nil
+	}
+	check(0)
+	took = nil
 	for n := 1; n <= 15; n++ {
 		if err := good.at.Put(flow, doc(n)); err != nil {
 			t.Fatal(err)
 		}
-		check(n, 3*time.Second)
+		check(n)
 	}
-	t.Log("longest from a release to 20 listeners:", longest)
-	longest = 0
+	report("from a release to 20 listeners")
 	for n := 16; n <= 19; n++ {
 		good.link.Cut()
 		if err := good.at.Put(flow, doc(n)); err != nil {
@@ -167,10 +175,9 @@ func TestServerReleaseIsInForceInTime(t *testing.T) {
 		}
 		<-time.After(3 * time.Second)
 		good.link.Heal()
-		check(n, 3*time.Second)
+		check(n)
 	}
-	t.Log("longest from the end of a cut of 3 s:", longest)
-	_ = r
+	report("from the end of a cut of 3 s")
 }
 
 // wait is within for real time.
@@ -229,4 +236,30 @@ func TestServerDrafts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Writers in processes of their own, on the real server, whose releases are transactions and take their time. The writers
+// come through the portal and through the admin service.
+//
+// faults: F139 F140
+func TestServerWritersInSeveralProcesses(t *testing.T) {
+	h := newRemote(t, "properties", false)
+	if err := h.at.Put(flow, doc(0)); err != nil {
+		t.Fatal(err)
+	}
+	var sinks []*apollo.Sink
+	for n := range 4 {
+		link := apollotest.Dial(nil)
+		t.Cleanup(link.Close)
+		e := h.editor
+		if n%2 == 1 {
+			e = apollo.Admin{Address: h.r.Admin, User: h.r.User}
+		}
+		s, err := apollo.NewSink(newClient(t, link, &config.AppConfig{AppID: h.r.App, IP: h.r.Config}, apollo.Direct()), e, h.at.Name(), flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sinks = append(sinks, s)
+	}
+	rivals(t, sinks, 200)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/rulewire/rulewire/apollo"
 	"github.com/rulewire/rulewire/apollo/apollotest"
+	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
+	"github.com/rulewire/rulewire/rule"
 	"github.com/rulewire/rulewire/writable"
 )
 
@@ -395,28 +398,141 @@ func (b *bench) values(at *apollotest.Namespace) map[string]string {
 	return nil
 }
 
-// Sinks in processes of their own share no lock. Over one revision at most one is told yes, and nobody whose text is in
-// force is told no.
+// Sinks in processes of their own share no lock. Over one revision exactly one is told yes, and nobody whose text is in
+// force is told no: also where a release takes its time between reading the items and being there, which on a real server
+// let two of four win in one round of fifteen before writers waited for each other's edits.
 //
 // faults: F139 F140
 func TestWritersInSeveralProcesses(t *testing.T) {
-	server := apollotest.NewServer(apollotest.Scan(50 * time.Millisecond))
-	t.Cleanup(server.Close)
-	server.AddUser("rulewire")
-	server.SetToken(token)
-	at := server.Namespace(appID, "default", "application")
-	at.Put(flow, doc(0))
-	b := &bench{t, server, server.Link()}
-	var sinks []*apollo.Sink
-	for n := range 4 {
-		e := b.editors()["portal"]
-		if n%2 == 1 {
-			e = b.editors()["admin"]
-		}
-		sinks = append(sinks, b.sink(newClient(t, server.Link(), app(appID)), e))
+	for _, commit := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 2 * time.Second} {
+		t.Run(commit.String(), func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.space("application").Put(flow, doc(0))
+				var sinks []*apollo.Sink
+				for n := range 4 {
+					e := b.editors()["portal"]
+					if n%2 == 1 {
+						e = b.editors()["admin"]
+					}
+					link := b.server.Link()
+					// Each request takes a while of its own.
+					link.Answer(func(*http.Request) *http.Response {
+						<-time.After(rand.N(20 * time.Millisecond))
+						return nil
+					})
+					sinks = append(sinks, b.sink(newClient(b, link, app(appID)), e))
+				}
+				rivals(b.T, sinks, 200)
+			}, apollotest.Commit(commit))
+		})
 	}
-	one, none, taken := 0, 0, 0
-	for round := range 200 {
+}
+
+// An edit that takes longer than writers wait for each other is taken back.
+func TestEditThatTakesTooLongIsTakenBack(t *testing.T) {
+	eachEditor(t, func(b *bench, at *apollotest.Namespace, s *apollo.Sink) {
+		now, err := s.Read(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		slow := func(r *http.Request) *http.Response {
+			if strings.Contains(r.URL.Path, "tems") && r.Method != http.MethodGet {
+				<-time.After(time.Second)
+			}
+			return nil
+		}
+		b.link.Answer(slow)
+		_, err = s.Write(b.Context(), []byte(doc(1)), now.Revision)
+		if !errors.Is(err, datasource.ErrConflict) || !strings.Contains(err.Error(), "Settle") {
+			b.Errorf("%v", err)
+		}
+		b.isReleased(at, s, doc(0), 1)
+		b.link.Heal()
+		b.write(s, doc(2), now.Revision)
+	})
+}
+
+// A process that died between its edit and its release leaves a draft. Others wait, as it could be alive, and then take it
+// over; in another item they leave it.
+func TestDraftOfADeadProcessIsTakenOver(t *testing.T) {
+	eachEditor(t, func(b *bench, at *apollotest.Namespace, s *apollo.Sink) {
+		now, err := s.Read(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		at.Edit(flow, doc(5), "rulewire")
+		// Several writes that have less time than that add up.
+		for n := 0; ; n++ {
+			ctx, cancel := context.WithTimeout(b.Context(), 1500*time.Millisecond)
+			d, err := s.Write(ctx, []byte(doc(6)), now.Revision)
+			cancel()
+			if err == nil {
+				if string(d.Data) != doc(6) || n < 2 {
+					b.Errorf("%d: %+v", n, d)
+				}
+				now = d
+				break
+			}
+			if !errors.Is(err, datasource.ErrConflict) || n > 3 {
+				b.Fatalf("%d: %v", n, err)
+			}
+		}
+		b.isReleased(at, s, doc(6), 2)
+		at.Edit(flow, doc(7), "rulewire")
+		now = b.write(s, doc(8), now.Revision) // in one
+		at.Edit("other", "x", "rulewire")
+		if _, err := s.Write(b.Context(), []byte(doc(9)), now.Revision); !errors.Is(err, apollo.ErrDraft) || errors.Is(err, datasource.ErrConflict) {
+			b.Errorf("%v", err)
+		}
+	})
+}
+
+// Two documents of one namespace, each written by a process of its own: neither write fails for the other's.
+func TestWritersOfTwoKeysInSeveralProcesses(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		at := b.space("application")
+		at.Edit("a", doc(0), "rulewire")
+		at.Edit("b", doc(0), "rulewire")
+		at.Release()
+		var wg sync.WaitGroup
+		for _, key := range []string{"a", "b"} {
+			link := b.server.Link()
+			link.Answer(func(*http.Request) *http.Response { <-time.After(rand.N(20 * time.Millisecond)); return nil })
+			s, err := apollo.NewSink(newClient(b, link, app(appID)), portal(token), "application", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := writable.New(s, converter.JSON[rule.Flow](), writable.Logger(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				for n := range 50 {
+					_, err := w.Edit(b.Context(), func(rules []rule.Flow) ([]rule.Flow, error) {
+						rules[0].Count = float64(n + 1)
+						return rules, nil
+					})
+					if err != nil {
+						b.Errorf("%s %d: %v", key, n, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, key := range []string{"a", "b"} {
+			if value, _, _ := at.Value(key); !strings.Contains(value, `:50`) {
+				b.Errorf("%s: %s", key, value)
+			}
+		}
+	})
+}
+
+// rivals lets all sinks write over one revision at once, again and again.
+func rivals(t *testing.T, sinks []*apollo.Sink, rounds int) {
+	t.Helper()
+	one, none, taken, failed := 0, 0, 0, 0
+	for round := range rounds {
 		now, err := sinks[0].Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -433,6 +549,7 @@ func TestWritersInSeveralProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		yes, unknown := 0, false
+		var status *apollo.StatusError
 		for n, err := range said {
 			isIn := string(after.Data) == text(n)
 			switch {
@@ -440,7 +557,9 @@ func TestWritersInSeveralProcesses(t *testing.T) {
 				yes++
 			case errors.Is(err, datasource.ErrUnknownOutcome):
 				unknown = unknown || isIn
-			case !errors.Is(err, datasource.ErrConflict) && !errors.Is(err, apollo.ErrDraft):
+			case errors.As(err, &status) && status.Code == http.StatusInternalServerError && !isIn:
+				failed++ // real servers do, under load
+			case !errors.Is(err, datasource.ErrConflict):
 				t.Errorf("writer %d: %v", n, err)
 			case isIn:
 				t.Errorf("round %d: writer %d was told %v, and its text is in force", round, n, err)
@@ -457,7 +576,8 @@ func TestWritersInSeveralProcesses(t *testing.T) {
 			none++
 		}
 	}
-	t.Logf("200 rounds of 4 writers: %d with one winner, %d where none was told yes, %d where a third's text was released after the winner's", one, none, taken)
+	t.Logf("%d rounds of %d writers: %d with one winner, %d where none was told yes, %d where a third's text was released after the winner's, %d requests answered 500",
+		rounds, len(sinks), one, none, taken, failed)
 }
 
 // faults: F154

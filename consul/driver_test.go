@@ -97,6 +97,23 @@ func (h *harness) Misconfigured() map[string]error {
 	return said
 }
 
+// In Consul's own words a key that ends with a slash is a folder, and it may exist.
+func TestFolderIsRefusedByName(t *testing.T) {
+	c, err := api.NewClient(api.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"rules/", "/"} {
+		_, source := NewSource(c, key)
+		_, sink := NewSink(c, key)
+		for _, err := range []error{source, sink} {
+			if err == nil || !strings.Contains(err.Error(), strconv.Quote(key)) || !strings.Contains(err.Error(), "slash") {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	}
+}
+
 func TestConformance(t *testing.T) {
 	datasourcetest.Run(t, datasourcetest.Config{New: newHarness, Bubble: true})
 }

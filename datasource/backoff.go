@@ -38,7 +38,7 @@ func jitter(d time.Duration) time.Duration {
 }
 
 // bucket bounds how often hints may cause reads: a burst of reads, then one each refill. A single writer that waits for
-// its own update never meets it; a thousand publishes at once cost a few reads (F119, F122).
+// its own update meets it only if all takes less than a refill; a thousand publishes at once cost a few reads (F119, F122).
 type bucket struct {
 	tokens float64
 	last   time.Time

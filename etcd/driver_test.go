@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,23 @@ func (h *harness) Misconfigured() map[string]error {
 	try("Timeout", h.c, key, Timeout(0))
 	try("MaxBytes", h.c, key, MaxBytes(0))
 	return said
+}
+
+// In etcd's own words a key that ends with NUL is the end of a range, and a folder is a range, too: neither is a document.
+func TestRangeOfKeysIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	c := newServer(t).client(t)
+	for _, key := range []string{"\x00", "/rules\x00", "/rules/"} {
+		for _, options := range [][]Option{nil, {Prefix("/team")}} {
+			_, source := NewSource(c, key, options...)
+			_, sink := NewSink(c, key, options...)
+			for _, err := range []error{source, sink} {
+				if err == nil || !strings.Contains(err.Error(), "range of keys") || !strings.Contains(err.Error(), strconv.Quote(key)[1:len(strconv.Quote(key))-1]) {
+					t.Errorf("%q: %v", key, err)
+				}
+			}
+		}
+	}
 }
 
 func TestConformance(t *testing.T) {

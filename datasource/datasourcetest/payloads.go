@@ -123,6 +123,12 @@ func payloadGroup() group {
 			return fmt.Sprintf("%s grade %d count %g ratio %g window %d", r.Resource, r.Grade, r.Count, r.SlowRatioThreshold, r.TimeWindowMs)
 		},
 	}
+	system := kind[rule.System]{
+		seed: `[{"avgRt":5}]`,
+		show: func(r *rule.System) string {
+			return fmt.Sprintf("load %g cpu %g rt %d threads %d qps %g", r.HighestSystemLoad, r.HighestCPUUsage, r.AvgRT, r.MaxThread, r.QPS)
+		},
+	}
 	const (
 		empty   = datasource.CauseEmpty
 		decode  = datasource.CauseDecode
@@ -155,6 +161,7 @@ func payloadGroup() group {
 		payload[rule.Flow]{name: "OneObjectAllowed", data: `{"resource":"a","count":7}`, want: aIs7, conv: []converter.Option{converter.AllowSingle()}},
 		payload[rule.Flow]{name: "Misspelt", data: `[{"resource":"a","cuont":100}]`, cause: decode, says: []string{"cuont", "count"}},
 		payload[rule.Flow]{name: "UnknownMember", data: `[{"resource":"a","count":7,"note":"x"}]`, want: aIs7},
+		payload[rule.Flow]{name: "UnknownMemberRefused", data: `[{"resource":"a","count":7,"note":"x"}]`, cause: decode, says: []string{"note"}, conv: []converter.Option{converter.UnknownMembers(converter.Refuse)}},
 		payload[rule.Flow]{name: "SignInPage", data: "<html><body>Please sign in</body></html>", cause: decode},
 		payload[rule.Flow]{name: "ErrorAnswer", data: `{"code":403,"message":"forbidden"}`, cause: decode},
 		payload[rule.Flow]{name: "ApolloAnswer", data: `{"appId":"x","configurations":{"content":"[]"}}`, cause: decode},
@@ -166,11 +173,18 @@ func payloadGroup() group {
 	)...)
 	g.scenes = append(g.scenes, scenes(param,
 		payload[rule.ParamFlow]{name: "HotspotWrapped", data: fmt.Sprintf(hotspot, ""), want: "/user/{id} 3 per 5 s int:42=100 java.lang.String:vip=7"},
+		payload[rule.ParamFlow]{name: "HotspotUnwrapped", data: `[{"resource":"/user/{id}","grade":1,"paramIdx":0,"count":3.0,"durationInSec":5,"paramFlowItemList":[{"object":"42","classType":"int","count":100},{"object":"vip","classType":"java.lang.String","count":7}]}]`,
+			want: "/user/{id} 3 per 5 s int:42=100 java.lang.String:vip=7"},
 		payload[rule.ParamFlow]{name: "HotspotBadItem", data: fmt.Sprintf(hotspot, `,{"object":"x9","classType":"long","count":1}`), cause: invalid, says: []string{"paramFlowItemList"}},
 	)...)
 	g.scenes = append(g.scenes, scenes(degrade,
 		payload[rule.Degrade]{name: "DegradeDefaults", data: fmt.Sprintf(slow, ""), want: "stock grade 0 count 200 ratio 1 window 10000"},
 		payload[rule.Degrade]{name: "DegradeRatio", data: fmt.Sprintf(slow, `,"slowRatioThreshold":0.4`), want: "stock grade 0 count 200 ratio 0.4 window 10000"},
+		payload[rule.Degrade]{name: "DegradeErrorRatio", data: strings.Replace(fmt.Sprintf(slow, ""), `"grade":0,"count":200`, `"grade":1,"count":0.3`, 1), want: "stock grade 1 count 0.3 ratio 1 window 10000"},
+		payload[rule.Degrade]{name: "DegradeErrorCount", data: strings.Replace(fmt.Sprintf(slow, ""), `"grade":0,"count":200`, `"grade":2,"count":7`, 1), want: "stock grade 2 count 7 ratio 1 window 10000"},
+	)...)
+	g.scenes = append(g.scenes, scenes(system,
+		payload[rule.System]{name: "System", data: `[{"highestSystemLoad":-1,"highestCpuUsage":0.8,"qps":500,"avgRt":-1,"maxThread":0}]`, want: "load -1 cpu 0.8 rt -1 threads 0 qps 500"},
 	)...)
 	return g
 }

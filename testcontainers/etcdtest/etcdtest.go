@@ -123,10 +123,10 @@ func run(t testing.TB, network *testcontainers.Network, names []string, options 
 		if set.tls {
 			pair := authority.Sign(t, name, "127.0.0.1", "localhost", name)
 			files = map[string][]byte{"/tls/ca.pem": authority.PEM, "/tls/cert.pem": pair.Cert, "/tls/key.pem": pair.Key}
-			args = append(args, "--cert-file=/tls/cert.pem", "--key-file=/tls/key.pem", "--trusted-ca-file=/tls/ca.pem")
+			args = append(args, "--cert-file=/tls/cert.pem", "--key-file=/tls/key.pem")
 			s.tls = authority.Client(t)
-			if set.mutual {
-				args = append(args, "--client-cert-auth")
+			if set.mutual { // an authority for clients alone makes etcd ask for their certificates
+				args = append(args, "--client-cert-auth", "--trusted-ca-file=/tls/ca.pem")
 				s.tls = authority.Client(t, authority.Sign(t, "client"))
 			}
 		}

@@ -63,6 +63,22 @@ func TestDifferencesNamesEachDependency(t *testing.T) {
 	}
 }
 
+func TestStrangersNamesWhatABackendBuildsOfAnother(t *testing.T) {
+	built := []string{"context", "go.etcd.io/etcd/client/v3", "github.com/rulewire/rulewire/etcd", "github.com/rulewire/rulewire/datasource"}
+	if got := strangers("etcd", built); len(got) > 0 {
+		t.Errorf("etcd alone: %q", got)
+	}
+	if got := strangers("etcd", append(built, "github.com/redis/go-redis/v9/internal", "github.com/rulewire/rulewire/consul")); !slices.Equal(got, []string{
+		"module etcd builds with github.com/rulewire/rulewire/consul, which is of consul",
+		"module etcd builds with github.com/redis/go-redis/v9/internal, which is of redis",
+	}) {
+		t.Errorf("with two others: %q", got)
+	}
+	if got := strangers(".", built); len(got) != 2 {
+		t.Errorf("the root module: %q", got)
+	}
+}
+
 func TestChooseKnowsItsSteps(t *testing.T) {
 	all, err := choose(nil)
 	if err != nil || len(all) != len(steps) {

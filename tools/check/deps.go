@@ -24,7 +24,17 @@ var decided = map[string]string{
 // testOnly are those of them that only tests, and the public test suites, may import.
 var testOnly = []string{"go.uber.org/goleak"}
 
-// deps compares the root go.mod with what was decided, and what its packages really build with.
+// clients are the stores' client libraries by the backend that has each. Whoever uses one backend builds its client, and no
+// other's; the rest of the library builds none.
+var clients = map[string]string{
+	"apollo": "github.com/apolloconfig/agollo",
+	"consul": "github.com/hashicorp/consul",
+	"etcd":   "go.etcd.io/etcd",
+	"nacos":  "github.com/nacos-group/nacos-sdk-go",
+	"redis":  "github.com/redis/go-redis",
+}
+
+// deps compares the root go.mod with what was decided, and what its packages and the backends really build with.
 func deps(ctx context.Context, c *checker) error {
 	out, err := workspace.Output(ctx, c.root, nil, "go", "mod", "edit", "-json")
 	if err != nil {
@@ -51,6 +61,20 @@ func deps(ctx context.Context, c *checker) error {
 		return err
 	}
 	wrong = append(wrong, leaks...)
+	for _, m := range c.modules {
+		if clients[m.Rel] == "" && m.Rel != "." {
+			continue
+		}
+		built, err := workspace.Output(ctx, m.Dir, []string{"GOWORK=off"}, "go", "list", "-deps", "./...")
+		if err != nil {
+			return err
+		}
+		strange := strangers(m.Rel, strings.Fields(string(built)))
+		wrong = append(wrong, strange...)
+		if len(strange) == 0 {
+			fmt.Println(proof(m.Rel))
+		}
+	}
 	for _, w := range wrong {
 		fmt.Println(w)
 	}
@@ -58,6 +82,29 @@ func deps(ctx context.Context, c *checker) error {
 		return errors.New("tools/check/deps.go holds the decided list")
 	}
 	return nil
+}
+
+// strangers names what a backend, or the root module ("."), builds of another backend or of another store's client.
+func strangers(module string, built []string) []string {
+	var wrong []string
+	for _, backend := range slices.Sorted(maps.Keys(clients)) {
+		if backend == module {
+			continue
+		}
+		for _, prefix := range []string{clients[backend], "github.com/rulewire/rulewire/" + backend} {
+			i := slices.IndexFunc(built, func(p string) bool { return p == prefix || strings.HasPrefix(p, prefix+"/") })
+			if i >= 0 {
+				wrong = append(wrong, fmt.Sprintf("module %s builds with %s, which is of %s", module, built[i], backend))
+			}
+		}
+	}
+	return wrong
+}
+
+// proof is what strangers found nothing against.
+func proof(module string) string {
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(clients)), func(b string) bool { return b == module })
+	return fmt.Sprintf("module %s builds nothing of %s", module, strings.Join(others, ", "))
 }
 
 // differences names each dependency that is not as decided, in order of path.

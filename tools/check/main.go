@@ -28,7 +28,7 @@ type step struct {
 // steps in the order they run: quick ones first, so that a slip is told before the long ones start.
 var steps = []step{
 	{"format", "every Go file is as gofmt writes it", formatted},
-	{"deps", "the root module depends on what was decided and on nothing else", deps},
+	{"deps", "the root module depends on what was decided and on nothing else, and no backend builds another's client", deps},
 	{"docs", "links in the documentation lead somewhere, and its index is complete", docs},
 	{"faults", "docs/faults.md says what the tests say", faults},
 	{"vet", "go vet", vet},

@@ -1,0 +1,111 @@
+// Command backends measures on the real servers how long a write takes until the listener is called, beside
+// sentinel-golang's own data sources, and prints one table.
+//
+// Both sides are open in one process, each with a document and a client of its own, and their writes come in turns, so
+// that a busy machine slows both alike. A write counts from before it is sent until the listener has the rules; how long
+// the store took to acknowledge it is shown beside. The servers run in containers (package testcontainers), or are those
+// that RULEWIRE_ETCD_ADDR and its like name; Apollo is measured only where RULEWIRE_APOLLO_CONFIG_ADDR and
+// RULEWIRE_APOLLO_ADMIN_ADDR name one.
+//
+//	go run ./bench/backends                       every store
+//	go run ./bench/backends -store 'etcd|redis'   those whose name matches
+//	go run ./bench/backends -writes 200           fewer writes
+//	go run ./bench/backends -strict               exit 1 if a budget is not met
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+)
+
+// errBudget means that a store missed its budget, or that measuring it failed. Where there is no server it is skipped.
+var errBudget = errors.New("a budget was not met")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, w io.Writer) error {
+	testing.Init()
+	pattern := flag.String("store", "", "regular expression for the stores' names; empty means all")
+	writes := flag.Int("writes", 0, "writes to each side; 0 means 1,000, and 200 to Nacos and Apollo")
+	strict := flag.Bool("strict", false, "exit 1 if a budget is not met")
+	flag.Parse()
+	match, err := regexp.Compile(*pattern)
+	if err != nil {
+		return err
+	}
+	if *writes < 0 {
+		return fmt.Errorf("-writes is %d", *writes)
+	}
+	if err := quietTheirs(); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(w, "%s %s/%s, %d processors; write → listener called\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "store\tside\twrites\tlost\tp50\tp99\tmax\tacknowledged p50, p99\ttheirs/ours p50, p99\tbudget\tmet")
+	var notes []string
+	missed := false
+	for _, s := range stores() {
+		if !match.MatchString(s.name) {
+			continue
+		}
+		if *writes > 0 {
+			s.writes = *writes
+		}
+		fmt.Fprintln(os.Stderr, "measuring:", s.name)
+		got, err := onServer(ctx, s)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			missed = missed || !errors.Is(err, errSkipped)
+			notes = append(notes, fmt.Sprintf("%s: not measured: %v", s.name, err))
+			continue
+		}
+		met := "yes"
+		if !s.met(got) {
+			met, missed = "NO", true
+		}
+		for i := range got {
+			ratio, budget, verdict := "", "", ""
+			if i == 0 {
+				budget, verdict = s.budget(), met
+				if len(got) > 1 {
+					ratio = got[0].ratio(got[1])
+				}
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.name, got[i].name, got[i].row(), ratio, budget, verdict)
+		}
+		if s.note != "" {
+			notes = append(notes, s.name+": "+s.note)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintln(w, note)
+	}
+	if missed && *strict {
+		return errBudget
+	}
+	return nil
+}

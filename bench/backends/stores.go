@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/apolloconfig/agollo/v4/env/config"
+	"github.com/nacos-group/nacos-sdk-go/v2/clients"
+	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
+	"github.com/nacos-group/nacos-sdk-go/v2/vo"
+	goredis "github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/rulewire/rulewire/apollo"
+	"github.com/rulewire/rulewire/apollo/apollotest"
+	"github.com/rulewire/rulewire/consul"
+	"github.com/rulewire/rulewire/converter"
+	"github.com/rulewire/rulewire/datasource"
+	"github.com/rulewire/rulewire/etcd"
+	"github.com/rulewire/rulewire/nacos"
+	"github.com/rulewire/rulewire/property"
+	"github.com/rulewire/rulewire/redis"
+	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/testcontainers/consultest"
+	"github.com/rulewire/rulewire/testcontainers/etcdtest"
+	"github.com/rulewire/rulewire/testcontainers/nacostest"
+	"github.com/rulewire/rulewire/testcontainers/redistest"
+)
+
+func stores() []store {
+	return []store{
+		{name: "etcd", writes: 1000, limit: 5 * time.Millisecond, patience: 2 * time.Second, open: openEtcd},
+		{name: "redis", writes: 1000, limit: 5 * time.Millisecond, patience: 2 * time.Second, open: openRedis,
+			note: "sentinel-golang has no Redis data source. A message is a hint to read, and hints that come without a pause are met by one read in 2 ms"},
+		{name: "consul", writes: 1000, limit: 10 * time.Millisecond, patience: 2 * time.Second, open: openConsul},
+		{name: "nacos", writes: 200, patience: 5 * time.Second, open: openNacos},
+		{name: "apollo", writes: 200, patience: 10 * time.Second, open: openApollo},
+	}
+}
+
+// The names of the two documents. Nobody else has them, for a server that is already up may be somebody's.
+var oursKey, theirsKey = "rulewire-bench/" + unique() + "/ours", "rulewire-bench/" + unique() + "/theirs"
+
+func unique() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// follow opens our side on a source.
+func follow(ctx context.Context, tb testing.TB, source datasource.Source) (*told, error) {
+	t := newTold()
+	listener := property.ListenerFunc[[]rule.Flow](func(_ context.Context, rules []rule.Flow) error {
+		if len(rules) > 0 {
+			t.number(int(rules[0].Count))
+		}
+		return nil
+	})
+	r, err := datasource.New(source, converter.JSON[rule.Flow](converter.Dialect(converter.Golang)), listener, datasource.Logger(nil))
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = r.Close() })
+	return t, r.Start(ctx)
+}
+
+// pair makes the two sides of a store whose documents go by a key.
+func pair(ctx context.Context, tb testing.TB, write func(ctx context.Context, key string, data []byte) error, ours datasource.Source, err error, theirs func(*told) (theirSource, error)) ([]side, error) {
+	if err != nil {
+		return nil, err
+	}
+	sides := []side{{name: "rulewire"}}
+	if theirs != nil {
+		sides = append(sides, side{name: "sentinel-golang"})
+	}
+	for i, key := range []string{oursKey, theirsKey}[:len(sides)] {
+		sides[i].write = func(ctx context.Context, data []byte) error { return write(ctx, key, data) }
+		if err := write(ctx, key, document(0)); err != nil {
+			return nil, err
+		}
+	}
+	if sides[0].told, err = follow(ctx, tb, ours); err != nil || theirs == nil {
+		return sides, err
+	}
+	sides[1].told = newTold()
+	source, err := theirs(sides[1].told)
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = source.Close() })
+	return sides, source.Initialize()
+}
+
+func openEtcd(ctx context.Context, tb testing.TB) ([]side, error) {
+	server := etcdtest.Run(tb)
+	// Past the link, which would add its own time.
+	endpoints := server.Client().Endpoints()
+	own := func() (*clientv3.Client, error) {
+		c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second})
+		if err == nil {
+			tb.Cleanup(func() { _ = c.Close() })
+		}
+		return c, err
+	}
+	a, err := own()
+	if err != nil {
+		return nil, err
+	}
+	b, err := own()
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
+	tb.Cleanup(func() { _ = server.Delete(context.Background(), theirsKey) })
+	source, err := etcd.NewSource(a, oursKey)
+	return pair(ctx, tb, server.Put, source, err, func(t *told) (theirSource, error) { return theirEtcd(b, theirsKey, t) })
+}
+
+func openRedis(ctx context.Context, tb testing.TB) ([]side, error) {
+	server := redistest.Run(tb)
+	options := *server.Client().Options()
+	options.MaxRetries = -1
+	client := goredis.NewClient(&options)
+	tb.Cleanup(func() { _ = client.Close() })
+	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
+	publish := func(ctx context.Context, key string, data []byte) error { return server.Publish(ctx, key, key, data) }
+	source, err := redis.NewSource(client, oursKey)
+	return pair(ctx, tb, publish, source, err, nil)
+}
+
+func openConsul(ctx context.Context, tb testing.TB) ([]side, error) {
+	server := consultest.Run(tb)
+	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
+	tb.Cleanup(func() { _ = server.Delete(context.Background(), theirsKey) })
+	source, err := consul.NewSource(server.Client(), oursKey)
+	return pair(ctx, tb, server.Put, source, err, func(t *told) (theirSource, error) { return theirConsul(server.Client(), theirsKey, t) })
+}
+
+const nacosGroup = "SENTINEL_GROUP"
+
+func openNacos(ctx context.Context, tb testing.TB) ([]side, error) {
+	server := nacostest.Run(tb)
+	at := map[string]nacostest.Config{
+		oursKey:   {Group: nacosGroup, DataID: "rulewire-bench-ours-" + unique()},
+		theirsKey: {Group: nacosGroup, DataID: "rulewire-bench-theirs-" + unique()},
+	}
+	for _, c := range at {
+		tb.Cleanup(func() { _ = server.Remove(context.Background(), c) })
+	}
+	stored := false
+	write := func(ctx context.Context, key string, data []byte) error {
+		if !stored { // the first ones are read at once
+			err := server.Put(ctx, at[key], data)
+			stored = key == theirsKey
+			return err
+		}
+		return server.Store(ctx, at[key], data)
+	}
+	dir, err := os.MkdirTemp("", "rulewire-bench-") // not the benchmark's own: the SDK writes on after its end
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	client, err := clients.NewConfigClient(vo.NacosClientParam{ServerConfigs: server.ServerConfigs(), ClientConfig: &constant.ClientConfig{
+		TimeoutMs: 5000, NotLoadCacheAtStart: true, DisableUseSnapShot: true, LogDir: dir, CacheDir: dir, LogLevel: "error",
+		Username: server.User(), Password: server.Password(),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(client.CloseClient)
+	source, err := nacos.NewSource(client, at[oursKey].DataID, nacosGroup)
+	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) {
+		return theirNacos(server, dir, at[theirsKey].DataID, t)
+	})
+}
+
+func openApollo(ctx context.Context, tb testing.TB) ([]side, error) {
+	remote := apollotest.Open(tb)
+	type place struct {
+		*apollotest.RemoteNamespace
+		client *config.AppConfig
+	}
+	at := map[string]place{}
+	for _, key := range []string{oursKey, theirsKey} {
+		n, err := remote.Namespace("bench-"+unique(), "properties")
+		if err != nil {
+			return nil, err
+		}
+		at[key] = place{n, &config.AppConfig{AppID: remote.App, Cluster: "default", IP: remote.Config, NamespaceName: n.Name()}}
+	}
+	client, err := apollo.NewClient(at[oursKey].client)
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { _ = client.Close() })
+	write := func(_ context.Context, key string, data []byte) error { return at[key].Put("rules", string(data)) }
+	source, err := apollo.NewSource(client, at[oursKey].Name(), "rules")
+	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) { return theirApollo(at[theirsKey].client, "rules", t) })
+}
