@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -900,4 +901,52 @@ func TestSizesAreBounded(t *testing.T) {
 			t.Errorf("over MaxBytes: %v", err)
 		}
 	})
+}
+
+// agollo puts a backup file over live values. Here none is read, whatever AppConfig says and wherever it lies, and none is
+// written.
+func TestNoBackupFileIsReadOrWritten(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	stale := `{"Configurations":{"` + flow + `":"[{\"resource\":\"n\",\"count\":66}]"},"AppID":"orders","Cluster":"default","NamespaceName":"application","ReleaseKey":"k"}`
+	names := []string{"orders-application.json", "application.json", "app.properties"}
+	for _, name := range names {
+		if err := os.WriteFile(name, []byte(stale), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inBubble(t, func(b *bench) {
+		conf := app(appID)
+		conf.NamespaceName, conf.IsBackupConfig, conf.BackupConfigPath, conf.MustStart = "application", true, dir, true
+		at := b.space("application")
+		at.Put(flow, doc(1))
+		b.link.Cut()
+		src := b.source(newClient(b, b.link, conf), "application", flow)
+		down := b.open(src, datasource.OnStart(datasource.Empty))
+		pass(time.Minute)
+		if n := down.n.Load(); n != -1 || down.Status().Presence == datasource.Present {
+			b.Errorf("with the server down %d is in force", n)
+		}
+		b.link.Heal()
+		b.within(31*time.Second, down, 1) // nothing is watched before the first good read; the engine's backoff
+		at.Put(flow, doc(2))
+		b.within(inForce, down, 2)
+		b.link.Cut()
+		pass(time.Minute)
+		if n := down.n.Load(); n != 2 {
+			b.Errorf("during a cut %d is in force", n)
+		}
+	})
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(names) {
+		t.Errorf("files: %v", list)
+	}
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err != nil || string(b) != stale {
+			t.Errorf("%s: %s %v", name, b, err)
+		}
+	}
 }

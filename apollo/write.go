@@ -116,16 +116,3 @@ func (w *write) check(ctx context.Context) error {
 	}
 	return err
 }
-
-// late is a context for what must be tried although the write's has ended, or is about to.
-func (d *document) late(ctx context.Context) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.timeout)
-	stop := context.AfterFunc(ctx, func() {
-		_ = sleep(late, afterwards)
-		cancel()
-	})
-	return late, func() {
-		stop()
-		cancel()
-	}
-}

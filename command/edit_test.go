@@ -168,6 +168,19 @@ func TestAnInvalidPushChangesNothingAndSaysWhy(t *testing.T) {
 	}
 }
 
+// A rule that a Java client of the same store can't load is refused on the page, too, before it reaches the store.
+func TestAPushThatJavaCouldNotLoadIsRefused(t *testing.T) {
+	p := start(t, datasourcetest.NewStore())
+	p.set("flow", flowDoc("seed=5"))
+	status, text := p.push("flow", `[{"resource":"seed","count":5},{"resource":"slow","count":0.2,"controlBehavior":2}]`)
+	if status != 400 || !strings.Contains(text, "/1/count") || !strings.Contains(text, "Java") {
+		t.Errorf("%d %s", status, text)
+	}
+	if got := flows(t, p.stored(flowKey)); got != "seed=5" || p.flow.Len() != 1 {
+		t.Errorf("stored %s, %d in force", got, p.flow.Len())
+	}
+}
+
 // The payloads of faults.md 2a, as data: those that are rule lists replace the seed's neighbour, the others change nothing.
 //
 // faults: F155

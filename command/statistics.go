@@ -48,9 +48,10 @@ type Second struct {
 	Concurrency uint64
 }
 
-// The bounds of the ring. The Dashboard asks for each second once, 2 to 15 s later; the sums of the last minute need 60.
+// The bounds of the ring. The Dashboard asks for each second once, 2 to 15 s later; the sums of the last minute need 60; people
+// look back three minutes.
 const (
-	ringSeconds  = 75
+	ringSeconds  = 185
 	ringLines    = 250_000
 	samplePeriod = 3 * time.Second // engines keep about 10 s
 )

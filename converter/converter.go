@@ -11,6 +11,13 @@ type Converter[T any] interface {
 	Encode(rules []T) ([]byte, error)
 }
 
+// Portable is implemented by converters whose documents other programs load, too, and which know a rule that those can't
+// stand although it is a good one. JSON and YAML of the java dialect do.
+type Portable[T any] interface {
+	// Portable gives the reason why a document that holds r can't be loaded elsewhere, without an index; nil = it can.
+	Portable(r *T) *Fault
+}
+
 // Decoded is what a document holds.
 type Decoded[T any] struct {
 	// Rules are the rules that could be read, in document order.

@@ -104,6 +104,23 @@ func (f *format[T]) decode(text []byte, unwrap bool) (Decoded[T], error) {
 	return decode(f.codec, f.set, text, start, place)
 }
 
+// slowestPace is the lowest count above 0 at which Java loads a rate limiter rule.
+// Source: Sentinel 1.8.9, ThrottlingController: statDurationMs % Math.round(maxCountPerStat). The exception that it ends
+// in leaves the whole document unloaded.
+const slowestPace = 0.5
+
+// Portable implements Portable: what a Java client of Sentinel 1.8.9 fails at, in documents of the java dialect.
+func (f *format[T]) Portable(r *T) *Fault {
+	flow, ok := any(r).(*rule.Flow)
+	if !ok || f.set.dialect != Java || flow.Grade != rule.GradeQPS || flow.ControlBehavior != rule.ControlRateLimiter ||
+		flow.Count <= 0 || flow.Count >= slowestPace {
+		return nil
+	}
+	return &Fault{Index: -1, Resource: flow.Resource, Field: "count", Err: rule.ErrUnsupported,
+		Reason: "a rate limiter (controlBehavior 2) of less than 0.5 calls per second keeps Java clients from loading the whole document",
+		Hint:   "write 0.5 or more, or keep the document in the golang dialect"}
+}
+
 // fromString says what a document is that is one string.
 func fromString(inner []byte, unwrap bool) ([]byte, *Fault) {
 	trimmed := bytes.TrimSpace(inner)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rulewire/rulewire/converter"
+	"github.com/rulewire/rulewire/property"
 	"github.com/rulewire/rulewire/rule"
 )
 
@@ -26,6 +27,8 @@ var (
 	ErrTooLarge = errors.New("document is too large")
 	// ErrClosed: the readable, writable or group is closed or not started.
 	ErrClosed = errors.New("closed")
+	// ErrNil: a constructor was given nil where it needs something, or an interface that holds a nil pointer or function.
+	ErrNil = property.ErrNil
 	// ErrUnknownOutcome: a write was sent and neither its answer nor a read-back told whether it took place.
 	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
 )

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/rulewire/rulewire/internal/nils"
 )
 
 // Managed is what a Group needs of a Readable or of a Merged, whatever their rules are.
@@ -26,8 +28,8 @@ type Group struct {
 
 // Add adds a member. The same source twice is an error (F124): two readables of one document would race each other.
 func (g *Group) Add(m Managed) error {
-	if m == nil {
-		return errors.New("datasource.Group: nil member")
+	if nils.Is(m) {
+		return fmt.Errorf("datasource.Group: %w member", ErrNil)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rulewire/rulewire/converter"
+	"github.com/rulewire/rulewire/internal/nils"
 	"github.com/rulewire/rulewire/property"
 )
 
@@ -37,8 +38,8 @@ type part[T any] struct {
 
 // Merge makes a Merged. listener gets the joined rules; where it also is a RuleChecker, every member's guard asks it.
 func Merge[T any](listener property.Listener[[]T], members ...Member[T]) (*Merged[T], error) {
-	if listener == nil {
-		return nil, errors.New("datasource.Merge: nil listener")
+	if nils.Is(listener) {
+		return nil, fmt.Errorf("datasource.Merge: %w listener", ErrNil)
 	}
 	if len(members) == 0 {
 		return nil, errors.New("datasource.Merge: no members")

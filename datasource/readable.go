@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rulewire/rulewire/converter"
+	"github.com/rulewire/rulewire/internal/nils"
 	"github.com/rulewire/rulewire/property"
 )
 
@@ -45,18 +46,18 @@ type Readable[T any] struct {
 // I/O. The slice that the listener gets is shared and must not be changed.
 func New[T any](source Source, conv converter.Converter[T], listener property.Listener[[]T], opts ...Option) (*Readable[T], error) {
 	var errs []error
-	if source == nil {
-		errs = append(errs, errors.New("nil source"))
+	if nils.Is(source) {
+		errs = append(errs, fmt.Errorf("%w source", ErrNil))
 	}
-	if conv == nil {
-		errs = append(errs, errors.New("nil converter"))
+	if nils.Is(conv) {
+		errs = append(errs, fmt.Errorf("%w converter", ErrNil))
 	}
-	if listener == nil {
-		errs = append(errs, errors.New("nil listener"))
+	if nils.Is(listener) {
+		errs = append(errs, fmt.Errorf("%w listener", ErrNil))
 	}
 	// A converter that can tell beforehand that it will never decode (a rule type or a dialect that there is none for)
 	// fails here, not at the first document, which would be blamed for it (F049).
-	if c, ok := conv.(interface{ Check() error }); ok {
+	if c, ok := conv.(interface{ Check() error }); ok && !nils.Is(conv) {
 		if err := c.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("converter: %w", err))
 		}

@@ -937,6 +937,38 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 	}
 }
 
+// What a constructor gave beside an error that nobody looked at is a nil pointer inside an interface. It would panic at the
+// first document, on a goroutine of ours.
+func TestATypedNilIsRefused(t *testing.T) {
+	s, e, conv := pushed{&store{}}, &engine{}, limits()
+	for name, try := range map[string]func() error{
+		"source":    func() error { _, err := New((*pushed)(nil), conv, e); return err },
+		"converter": func() error { _, err := New(s, (*nilConverter)(nil), property.Listener[[]limit](e)); return err },
+		"listener":  func() error { _, err := New(s, conv, (*engine)(nil)); return err },
+		"function":  func() error { _, err := New(s, conv, property.ListenerFunc[[]limit](nil)); return err },
+		"manager":   func() error { _, err := New(s, conv, (*rule.Manager[limit])(nil)); return err },
+		"merged": func() error {
+			_, err := Merge((*rule.Manager[limit])(nil), Member[limit]{Source: s, Converter: conv})
+			return err
+		},
+		"later": func() error {
+			r, err := New(s, conv, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.Property().Add(t.Context(), (*engine)(nil))
+			return err
+		},
+		"nothing at all": func() error { _, err := New[limit](nil, nil, nil); return err },
+	} {
+		if err := try(); !errors.Is(err, ErrNil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+type nilConverter struct{ converter.Converter[limit] }
+
 // faults: F095
 func TestBadFirstDocumentThenAGoodOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ go 1.26.7
 
 require (
 	github.com/alibaba/sentinel-golang v1.0.4
+	github.com/apolloconfig/agollo/v4 v4.4.0
 	github.com/hashicorp/consul/api v1.34.5
 	github.com/nacos-group/nacos-sdk-go/v2 v2.3.2
 	github.com/redis/go-redis/v9 v9.23.0
@@ -81,6 +82,7 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
+	github.com/rulewire/rulewire/apollo v0.0.0
 	github.com/shirou/gopsutil/v3 v3.21.6 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/tjfoc/gmsm v1.4.1 // indirect
@@ -121,3 +123,5 @@ replace (
 // sentinel-golang's old requirements bring a genproto from before it was split, which clashes with the parts that grpc
 // needs.
 replace google.golang.org/genproto => google.golang.org/genproto v0.0.0-20260803160001-6ac0973c030d
+
+replace github.com/rulewire/rulewire/apollo => ../apollo

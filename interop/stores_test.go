@@ -22,16 +22,18 @@ var unique = strconv.FormatInt(time.Now().UnixNano(), 36)
 
 // faults: F038 F153 F159 F160
 func TestJavaReadsFromRedisWhatWeWrote(t *testing.T) {
+	t.Parallel()
 	needJava(t)
 	s := redisStore(t)
-	weWrite(t, startJVM(t), s, perKind/5)
+	weWrite(t, startJVM(t), s, perKind)
 }
 
 // faults: F038
 func TestWeReadFromRedisWhatJavaWrote(t *testing.T) {
+	t.Parallel()
 	needJava(t)
 	s := redisStore(t)
-	javaWrites(t, startJVM(t), s, perKind/5)
+	javaWrites(t, startJVM(t), s, perKind)
 }
 
 func redisStore(t *testing.T) store {
@@ -64,16 +66,18 @@ func redisStore(t *testing.T) store {
 
 // faults: F038 F153 F159
 func TestJavaReadsFromEtcdWhatWeWrote(t *testing.T) {
+	t.Parallel()
 	needJava(t)
 	s, endpoint := etcdStore(t)
-	weWrite(t, startJVM(t, "csp.sentinel.etcd.endpoints="+endpoint), s, perKind/5)
+	weWrite(t, startJVM(t, "csp.sentinel.etcd.endpoints="+endpoint), s, perKind)
 }
 
 // faults: F038
 func TestWeReadFromEtcdWhatJavaWrote(t *testing.T) {
+	t.Parallel()
 	needJava(t)
 	s, endpoint := etcdStore(t)
-	javaWrites(t, startJVM(t, "csp.sentinel.etcd.endpoints="+endpoint), s, perKind/5)
+	javaWrites(t, startJVM(t, "csp.sentinel.etcd.endpoints="+endpoint), s, perKind)
 }
 
 func etcdStore(t *testing.T) (s store, endpoint string) {

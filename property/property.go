@@ -6,7 +6,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+
+	"github.com/rulewire/rulewire/internal/nils"
 )
+
+// ErrNil is wrapped by the error of a constructor or method that was given nil where it needs something; an interface that
+// holds a nil pointer or function is nil here, too.
+var ErrNil = errors.New("nil")
 
 // ErrPanic is wrapped by the error that a listener's panic becomes.
 var ErrPanic = errors.New("listener panicked")
@@ -107,8 +113,8 @@ func (p *Property[T]) Retry(ctx context.Context) error {
 // it refuses that value; the error says so, and Retry reaches it. From inside a listener the value follows as soon as
 // that listener has returned. The function that is returned removes it; a call under way then still ends.
 func (p *Property[T]) Add(ctx context.Context, l Listener[T]) (remove func(), err error) {
-	if l == nil {
-		return func() {}, errors.New("property: nil listener")
+	if nils.Is(l) {
+		return func() {}, fmt.Errorf("property: %w listener", ErrNil)
 	}
 	e := &entry[T]{listener: l}
 	remove = func() { p.remove(e) }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
+	"github.com/rulewire/rulewire/file"
 	"github.com/rulewire/rulewire/rule"
 )
 
@@ -470,6 +471,7 @@ func TestWrongPartsAreFoundLate(t *testing.T) {
 		"no source":         {Init(func() error { ran = true; return nil })},
 		"nil part":          {nil},
 		"nil source":        {Flow(nil)},
+		"typed nil source":  {Flow((*file.Source)(nil))},
 		"nil option":        {Flow(doc("flow", "[]"), nil)},
 		"bad option":        {Flow(doc("flow", "[]"), MaxShrink(2))},
 		"bad policy":        {Flow(doc("flow", "[]"), Unsupported(7))},

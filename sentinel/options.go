@@ -10,6 +10,7 @@ import (
 
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
+	"github.com/rulewire/rulewire/internal/nils"
 	"github.com/rulewire/rulewire/rule"
 	"github.com/rulewire/rulewire/writable"
 )
@@ -206,8 +207,8 @@ func Isolation(src datasource.Source, opts ...Option) Part {
 
 func newEntry[R any](kind rule.Kind, src datasource.Source, opts []Option, state func(*Rules) *kindState[R]) Part {
 	return entry{kind: kind, add: func(r *Rules, defaults []Option) error {
-		if src == nil {
-			return errors.New("nil source")
+		if nils.Is(src) {
+			return fmt.Errorf("%w source", datasource.ErrNil)
 		}
 		conf, err := newConfig(defaults, opts)
 		if err != nil {

@@ -24,6 +24,8 @@
 //	nil                   the new document          Result.InForce says so; if not, Result.Apply says why not
 //	ErrConflict           somebody else's document  unchanged
 //	ErrInvalid            unchanged, nothing sent   unchanged
+//	ErrUnsupported        unchanged, nothing sent   unchanged: the core can't enforce a rule, or Java clients could not load the
+//	                                                document with it (converter.Portable)
 //	ErrDecode (Edit)      unchanged, nothing sent   unchanged
 //	ErrTooLarge           unchanged                 unchanged
 //	ErrUnknownOutcome     not known                 unchanged; the readable takes what it finds in the store

@@ -12,6 +12,7 @@ import (
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/internal/atomicfile"
+	"github.com/rulewire/rulewire/internal/nils"
 	"github.com/rulewire/rulewire/rule"
 )
 
@@ -37,11 +38,11 @@ type Writable[T any] struct {
 // New makes a writable over sink; conv must be of the document's dialect and format, as the readable's is. It does no I/O.
 func New[T any](sink Sink, conv converter.Converter[T], opts ...Option) (*Writable[T], error) {
 	var errs []error
-	if sink == nil {
-		errs = append(errs, errors.New("nil sink"))
+	if nils.Is(sink) {
+		errs = append(errs, fmt.Errorf("%w sink", datasource.ErrNil))
 	}
-	if conv == nil {
-		errs = append(errs, errors.New("nil converter"))
+	if nils.Is(conv) {
+		errs = append(errs, fmt.Errorf("%w converter", datasource.ErrNil))
 	}
 	w, err := newWritable[T](opts)
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -387,6 +388,9 @@ func (w *Writable[T]) put(ctx context.Context, op Op, before datasource.Document
 		}
 		return res, nil
 	}
+	if err := w.portable(next.rules, &res.Changes); err != nil {
+		return Result[T]{}, w.fail("write", expected, err)
+	}
 	if w.readable != nil {
 		defer w.readable.Expect(next.data)()
 	}
@@ -407,6 +411,32 @@ func (w *Writable[T]) compare(old, next []T) (c rule.Changes[T], err error) {
 		}
 	}()
 	return rule.Compare(old, next), nil
+}
+
+// portable names the rules of this edit that other programs would fail at, and with them at the whole document. Those that
+// were there before are not its business.
+func (w *Writable[T]) portable(next []T, c *rule.Changes[T]) error {
+	p, ok := w.conv.(converter.Portable[T])
+	if !ok {
+		return nil
+	}
+	var faults converter.Faults
+	ask := func(i int) {
+		if f := p.Portable(&next[i]); f != nil {
+			f.Index = i
+			faults = append(faults, f)
+		}
+	}
+	for _, i := range c.Added {
+		ask(i)
+	}
+	for _, pair := range c.Changed {
+		ask(pair.New)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
 }
 
 // finish brings what the store has into force in this process.

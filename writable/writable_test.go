@@ -16,6 +16,7 @@ import (
 	"github.com/rulewire/rulewire/converter"
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
+	"github.com/rulewire/rulewire/file"
 	"github.com/rulewire/rulewire/rule"
 	"github.com/rulewire/rulewire/writable"
 )
@@ -328,6 +329,58 @@ func TestWhatTheCoreCantEnforceIsRefusedBeforeItIsSent(t *testing.T) {
 		_, err = skipping.Create(t.Context(), []rule.Flow{flow("a", 1), flow("b", -1)})
 		wantIs(t, "a bad rule with SkipRule", err, datasource.ErrInvalid)
 	})
+}
+
+// One rate limiter rule below half a call in a second keeps Java clients of Sentinel 1.8.9 from loading the whole document;
+// package interop shows it. So no edit brings one into a document of the java dialect; one that is there stays until it is
+// edited, and is no reason to refuse an edit of another rule.
+func TestARuleThatKeepsJavaFromLoadingItsDocumentIsNotWritten(t *testing.T) {
+	slow := func(count float64) rule.Flow {
+		r := flow("slow", count)
+		r.ControlBehavior = rule.ControlRateLimiter
+		return r
+	}
+	each(t, func(t *testing.T, store *datasourcetest.Store, f datasourcetest.Flavour) {
+		put(store, append(flows(1), slow(0.3)))
+		p := join(t, store, f)
+		refused := func(what string, err error) {
+			t.Helper()
+			wantIs(t, what, err, datasource.ErrUnsupported)
+			var faults converter.Faults
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Index != 1 || faults[0].Field != "count" || faults[0].Resource != "slow" ||
+				!strings.Contains(err.Error(), "Java") {
+				t.Errorf("%s: the rule is not named: %v", what, err)
+			}
+		}
+		_, err := p.Edit(t.Context(), func(rules []rule.Flow) ([]rule.Flow, error) { rules[1].Count = 0.4; return rules, nil })
+		refused("changed", err)
+		seen, err := p.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Write(t.Context(), []rule.Flow{flow("a", 1), slow(math.Nextafter(0.5, 0))}, seen.Revision)
+		refused("written", err)
+		if p.sink.count() != 0 || p.core.told() != 1 {
+			t.Errorf("%d writes, %d calls", p.sink.count(), p.core.told())
+		}
+		if _, err := p.Edit(t.Context(), add(flow("other", 1))); err != nil {
+			t.Error("an edit of another rule:", err)
+		}
+		for _, count := range []float64{0, 0.5} {
+			if _, err := p.Edit(t.Context(), func(rules []rule.Flow) ([]rule.Flow, error) { rules[1].Count = count; return rules, nil }); err != nil {
+				t.Errorf("count %v: %v", count, err)
+			}
+		}
+	})
+	// The golang dialect is none of Java's business.
+	store := datasourcetest.NewStore()
+	w, err := writable.New(store.Sink(docKey, datasourcetest.Pushed), converter.JSON[rule.Flow](converter.Dialect(converter.Golang)), writable.Logger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Create(t.Context(), []rule.Flow{slow(0.3)}); err != nil {
+		t.Error("golang dialect:", err)
+	}
 }
 
 // faults: F141 F142
@@ -745,6 +798,7 @@ func TestWrongPartsAreNamed(t *testing.T) {
 	}
 	for want, try := range map[string]func() (*writable.Writable[rule.Flow], error){
 		"nil sink":      func() (*writable.Writable[rule.Flow], error) { return writable.New(nil, conv) },
+		": nil sink":    func() (*writable.Writable[rule.Flow], error) { return writable.New((*file.Sink)(nil), conv) },
 		"nil converter": func() (*writable.Writable[rule.Flow], error) { return writable.New[rule.Flow](sink, nil) },
 		"nil option":    func() (*writable.Writable[rule.Flow], error) { return writable.New(sink, conv, nil) },
 		"Attempts":      func() (*writable.Writable[rule.Flow], error) { return writable.New(sink, conv, writable.Attempts(0)) },

@@ -138,18 +138,28 @@ func (r *Remote) Namespace(name, format string) (*RemoteNamespace, error) {
 	} else if err := r.make(name, body); err != nil {
 		return nil, err
 	}
+	return n, n.find()
+}
+
+// Application is the namespace that each app has.
+func (r *Remote) Application() (*RemoteNamespace, error) {
+	n := &RemoteNamespace{r: r, name: "application"}
+	return n, n.find()
+}
+
+func (n *RemoteNamespace) find() error {
 	var found struct {
 		ID int64 `json:"id"`
 	}
 	var err error
 	for range 50 { // the portal makes it a little later
-		if err = r.do(http.MethodGet, n.path(""), nil, &found); err == nil {
+		if err = n.r.do(http.MethodGet, n.path(""), nil, &found); err == nil {
 			break
 		}
 		<-time.After(100 * time.Millisecond)
 	}
 	n.id = found.ID
-	return n, err
+	return err
 }
 
 func (r *Remote) make(name string, body map[string]any) error {

@@ -4,8 +4,8 @@
 // Both sides are open in one process, each with a document and a client of its own, and their writes come in turns, so
 // that a busy machine slows both alike. A write counts from before it is sent until the listener has the rules; how long
 // the store took to acknowledge it is shown beside. The servers run in containers (package testcontainers), or are those
-// that RULEWIRE_ETCD_ADDR and its like name; Apollo is measured only where RULEWIRE_APOLLO_CONFIG_ADDR and
-// RULEWIRE_APOLLO_ADMIN_ADDR name one.
+// that RULEWIRE_ETCD_ADDR and its like name; Apollo is measured where RULEWIRE_APOLLO_CONFIG_ADDR and
+// RULEWIRE_APOLLO_ADMIN_ADDR name one, and always on the stand-in.
 //
 //	go run ./bench/backends                       every store
 //	go run ./bench/backends -store 'etcd|redis'   those whose name matches

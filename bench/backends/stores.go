@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"testing"
@@ -38,6 +39,8 @@ func stores() []store {
 		{name: "consul", writes: 1000, limit: 10 * time.Millisecond, patience: 2 * time.Second, open: openConsul},
 		{name: "nacos", writes: 200, patience: 5 * time.Second, open: openNacos},
 		{name: "apollo", writes: 200, patience: 10 * time.Second, open: openApollo},
+		{name: "apollo-stand-in", writes: 100, patience: 10 * time.Second, open: openStandIn,
+			note: "in this process, by HTTP; the stand-in looks for releases once a second, as Apollo does"},
 	}
 }
 
@@ -174,26 +177,52 @@ func openNacos(ctx context.Context, tb testing.TB) ([]side, error) {
 	})
 }
 
-func openApollo(ctx context.Context, tb testing.TB) ([]side, error) {
-	remote := apollotest.Open(tb)
-	type place struct {
-		*apollotest.RemoteNamespace
-		client *config.AppConfig
-	}
-	at := map[string]place{}
-	for _, key := range []string{oursKey, theirsKey} {
-		n, err := remote.Namespace("bench-"+unique(), "properties")
-		if err != nil {
-			return nil, err
-		}
-		at[key] = place{n, &config.AppConfig{AppID: remote.App, Cluster: "default", IP: remote.Config, NamespaceName: n.Name()}}
-	}
-	client, err := apollo.NewClient(at[oursKey].client)
+// sentinel-golang's source reads only namespace application, whatever its configuration names.
+const theirNamespace = "application"
+
+// apolloSides makes the two sides on an Apollo.
+func apolloSides(ctx context.Context, tb testing.TB, conf config.AppConfig, namespace, key string, ours, theirs func(key, value string) error) ([]side, error) {
+	conf.Cluster = "default"
+	client, err := apollo.NewClient(&conf)
 	if err != nil {
 		return nil, err
 	}
 	tb.Cleanup(func() { _ = client.Close() })
-	write := func(_ context.Context, key string, data []byte) error { return at[key].Put("rules", string(data)) }
-	source, err := apollo.NewSource(client, at[oursKey].Name(), "rules")
-	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) { return theirApollo(at[theirsKey].client, "rules", t) })
+	write := func(_ context.Context, to string, data []byte) error {
+		if to == oursKey {
+			return ours(key, string(data))
+		}
+		return theirs(key, string(data))
+	}
+	source, err := apollo.NewSource(client, namespace, key)
+	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) {
+		conf.NamespaceName = theirNamespace
+		return theirApollo(&conf, key, t)
+	})
+}
+
+// openStandIn measures on the stand-in, for where no Apollo is.
+func openStandIn(ctx context.Context, tb testing.TB) ([]side, error) {
+	s := apollotest.NewServer()
+	tb.Cleanup(s.Close)
+	web := httptest.NewServer(s.Handler())
+	tb.Cleanup(web.CloseClientConnections)
+	put := func(namespace string) func(key, value string) error {
+		at := s.Namespace("bench", "default", namespace)
+		return func(key, value string) error { at.Put(key, value); return nil }
+	}
+	return apolloSides(ctx, tb, config.AppConfig{AppID: "bench", IP: web.URL}, "ours", "rules", put("ours"), put(theirNamespace))
+}
+
+func openApollo(ctx context.Context, tb testing.TB) ([]side, error) {
+	remote := apollotest.Open(tb)
+	ours, err := remote.Namespace("bench-"+unique(), "properties")
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := remote.Application()
+	if err != nil {
+		return nil, err
+	}
+	return apolloSides(ctx, tb, config.AppConfig{AppID: remote.App, IP: remote.Config}, ours.Name(), "rules-"+unique(), ours.Put, theirs.Put)
 }

@@ -90,6 +90,7 @@ func benchEdit(b *testing.B, source datasource.Source, sink writable.Sink, n int
 	if source == nil { // with a readable, part of the decoding is the readable's
 		b.ReportMetric(share(t.decode), "%decode")
 	}
+	b.ReportMetric(float64(n), "rules")
 	b.ReportMetric(share(t.encode), "%encode")
 	b.ReportMetric(share(t.store), "%store")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rulewire/rulewire/apollo/apollotest"
 )
 
 // roleEnv makes the test binary the command itself.
@@ -111,7 +114,24 @@ func (p *process) wait(text string) string {
 //
 // faults: F162 F164
 func TestAnEditInOneProcessIsInForceInTheOtherAndSurvivesBoth(t *testing.T) {
-	address := "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "rules", "flow.json"))
+	twoProcesses(t, "file://"+filepath.ToSlash(filepath.Join(t.TempDir(), "rules", "flow.json")))
+}
+
+// The same on Apollo.
+//
+// faults: F162 F164
+func TestTwoProcessesOnApollo(t *testing.T) {
+	server := apollotest.NewServer()
+	t.Cleanup(server.Close)
+	t.Setenv(tokenEnv, server.Token())
+	server.Namespace("orders", "default", "sentinel")
+	web := httptest.NewServer(server.Handler())
+	t.Cleanup(web.Close)
+	at := web.Listener.Addr().String()
+	twoProcesses(t, "apollo://"+at+"/orders/sentinel/flow-rules?portal="+at)
+}
+
+func twoProcesses(t *testing.T, address string) {
 	a, b := start(t, address), start(t, address)
 	a.wait("ready: ")
 	b.wait("ready: ")
@@ -149,7 +169,8 @@ func TestAnEditInOneProcessIsInForceInTheOtherAndSurvivesBoth(t *testing.T) {
 func TestAddressesOfStores(t *testing.T) {
 	for _, address := range []string{"etcd://127.0.0.1:1/rules", "redis://127.0.0.1:1/0/rules?channel=c", "consul://127.0.0.1:1/rules",
 		"nacos://127.0.0.1:1/SENTINEL_GROUP/rules?namespace=dev",
-		"file://" + t.TempDir() + "/flow.json"} {
+		"file://" + t.TempDir() + "/flow.json", "apollo://127.0.0.1:1/app/application/rules?portal=127.0.0.1:1",
+		"apollo://127.0.0.1:1/app/flow.json/content?admin=127.0.0.1:1"} {
 		s, err := open(address)
 		if err != nil || s.source.ID() != s.sink.ID() {
 			t.Errorf("%s: %v", address, err)
@@ -157,7 +178,7 @@ func TestAddressesOfStores(t *testing.T) {
 		}
 		s.close()
 	}
-	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "nacos://h/G/d", "nacos://h:1/d", "%"} {
+	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "apollo://h/app/rules?admin=h", "apollo://h/app/space/rules", "nacos://h/G/d", "nacos://h:1/d", "%"} {
 		if _, err := open(address); err == nil {
 			t.Errorf("%q opens", address)
 		}

@@ -32,7 +32,8 @@ type store struct {
 	close  func()
 }
 
-var errStore = errors.New("want file:///path, etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key or nacos://host:port/group/dataid?namespace=id")
+var errStore = errors.New("want file:///path, etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key, " +
+	"nacos://host:port/group/dataid?namespace=id or apollo://host:port/app/namespace/key?portal=host:port")
 
 // open makes the store that an address names. Rulewire borrows clients; who makes one, as here, closes it.
 func open(address string) (store, error) {
@@ -65,6 +66,8 @@ func open(address string) (store, error) {
 		return store{source, sink, func() { _ = client.Close() }}, err
 	case "redis":
 		return openRedis(u, key)
+	case "apollo":
+		return openApollo(u, key)
 	case "consul":
 		client, err := api.NewClient(&api.Config{Address: u.Host})
 		if err != nil {
