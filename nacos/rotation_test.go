@@ -232,7 +232,7 @@ func TestTenKillsDuringNumberedWrites(t *testing.T) {
 			}
 			sure = n
 		}
-		wait(DefaultCompare)
+		wait(datasource.DefaultMaxBackoff + DefaultCompare) // as long as the engine may take after ten kills in a row
 		if last, _ := f.now(); last != sure {
 			t.Errorf("at %d, the store at %d: %v", last, sure, f.Status().LastError)
 		}
