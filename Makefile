@@ -21,8 +21,8 @@ run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0 COMMAND=127
 bench: ## one table: work, ours, theirs, ratio, budget, met or not
 	go run ./bench
 
-bench-backends: ## the same on the real servers: write → listener, beside sentinel-golang's own data sources (STORE=regexp)
-	go run ./bench/backends $(if $(STORE),-store '$(STORE)')
+bench-backends: ## the same on the real servers: write → listener, beside sentinel-golang's own data sources (STORE=regexp; KEYS=1000: what so many keys take)
+	go run ./bench/backends $(if $(STORE),-store '$(STORE)') $(if $(KEYS),-keys $(KEYS))
 
 fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)
 	go run ./tools/fuzz $(if $(TARGET),-target '$(TARGET)') $(if $(TIME),-time '$(TIME)')

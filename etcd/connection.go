@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -48,62 +47,4 @@ func (d *document) connect(ctx context.Context) error {
 	// A call that does not wait ends with the reason at once, and without a connection it is not sent.
 	err := conn.Invoke(ctx, pb.KV_Range_FullMethodName, &pb.RangeRequest{Key: []byte(d.key)}, &pb.RangeResponse{}, grpc.WaitForReady(false))
 	return rpctypes.Error(err)
-}
-
-// lines are the connections on which watches are open: all watches of a client learn from one goroutine that it is lost.
-var lines = struct {
-	sync.Mutex
-	held map[*grpc.ClientConn]*line
-}{held: map[*grpc.ClientConn]*line{}}
-
-type line struct {
-	conn    *grpc.ClientConn
-	lost    chan struct{} // closed at the first change from ready
-	cancel  context.CancelFunc
-	holders int
-}
-
-// hold gives the line of a connection that is ready. The client resumes watches by itself after a reconnect, silently:
-// but what it reconnects to may be a store that was restored and has not the revision from which it resumes.
-func hold(conn *grpc.ClientConn) *line {
-	if conn == nil {
-		return &line{}
-	}
-	lines.Lock()
-	defer lines.Unlock()
-	l := lines.held[conn]
-	if l == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		l = &line{conn: conn, lost: make(chan struct{}), cancel: cancel}
-		lines.held[conn] = l
-		go func() {
-			if conn.WaitForStateChange(ctx, connectivity.Ready) {
-				lines.Lock()
-				defer lines.Unlock()
-				l.drop()
-				close(l.lost)
-			}
-		}()
-	}
-	l.holders++
-	return l
-}
-
-func (l *line) release() {
-	if l.conn == nil {
-		return
-	}
-	lines.Lock()
-	defer lines.Unlock()
-	if l.holders--; l.holders == 0 {
-		l.drop()
-		l.cancel()
-	}
-}
-
-// drop lets the next watch begin a line of its own. The lock is held.
-func (l *line) drop() {
-	if lines.held[l.conn] == l {
-		delete(lines.held, l.conn)
-	}
 }

@@ -9,8 +9,9 @@
 //	rules, err := datasource.New(source, converter.JSON[rule.Flow](), manager)
 //
 // The client is yours: user and password, TLS and certificates, endpoints and keepalive are set on it, and it is never
-// closed here. Any number of sources and sinks may use one client; they share its connection and its watch stream. A
-// client whose KV and Watcher were wrapped (package clientv3/namespace) is used as it is.
+// closed here. Any number of sources and sinks may use one client; they share its connection and one watch stream. A
+// client whose KV and Watcher were wrapped (package clientv3/namespace) is used as it is, at a goroutine more for each
+// source.
 //
 // # What the store says
 //
@@ -40,8 +41,8 @@
 //
 // # Cost when idle
 //
-// One linearizable read each relist period, and etcd's progress notice each ten minutes. No polling. A second's tick
-// looks at the state of the connection, in memory.
+// One linearizable read each relist period, and etcd's progress notice each ten minutes. No polling. A source takes no
+// goroutine beside the two that the engine has for a watch; a client takes two for all its watches.
 //
 // # Permissions
 //

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,8 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "/rules/flow"
 
-// harness plays the conformance suite on the fake server. In real time: the client's watcher waits on a channel of its
-// package, which no synctest bubble takes for idle.
+// harness plays the conformance suite on the fake server.
 type harness struct {
 	*server
 	c *clientv3.Client
@@ -35,7 +33,13 @@ type harness struct {
 
 func newHarness(t testing.TB) datasourcetest.Harness {
 	s := newServer(t)
-	return &harness{s, s.client(t)}
+	c := s.client(t)
+	// The connection's own goroutines are there before the suite counts.
+	for conn := c.ActiveConnection(); conn.GetState() != connectivity.Ready; {
+		conn.Connect()
+		conn.WaitForStateChange(t.Context(), conn.GetState())
+	}
+	return &harness{s, c}
 }
 
 func (h *harness) Source() (datasource.Source, error) { return NewSource(h.c, key) }
@@ -44,14 +48,18 @@ func (h *harness) Put(data []byte) error              { h.put(key, string(data))
 func (h *harness) Delete() error                      { h.remove(key); return nil }
 func (h *harness) Expire() error                      { h.remove(key); return nil }
 func (h *harness) PutNeighbour(data []byte) error     { h.put(key+"2", string(data)); return nil }
-func (h *harness) Break() error                       { h.link.cut(true); return nil }
-func (h *harness) Stall() error                       { h.hang(); return nil }
-func (h *harness) Deny() error                        { h.fail(rpctypes.ErrGRPCPermissionDenied); return nil }
-func (h *harness) Heal() error                        { h.heal(); return nil }
-func (h *harness) Compact() error                     { h.compact(); return nil }
-func (h *harness) Requests() int                      { return h.count() }
-func (h *harness) Subscriptions() int                 { return h.subscriptions() }
-func (h *harness) Limit() int                         { return requestLimit - requestOverhead - 3*len(key) }
+func (h *harness) Break() error {
+	h.do(func() { h.redial = true })
+	h.link.cut(true)
+	return nil
+}
+func (h *harness) Stall() error       { h.hang(); return nil }
+func (h *harness) Deny() error        { h.fail(rpctypes.ErrGRPCPermissionDenied); return nil }
+func (h *harness) Heal() error        { h.heal(); return nil }
+func (h *harness) Compact() error     { h.compact(); return nil }
+func (h *harness) Requests() int      { return h.count() }
+func (h *harness) Subscriptions() int { return h.subscriptions() }
+func (h *harness) Limit() int         { return requestLimit - requestOverhead - 3*len(key) }
 
 func (h *harness) Restart() error {
 	h.link.cut(true)
@@ -107,26 +115,12 @@ func TestRangeOfKeysIsRefusedByName(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
-	datasourcetest.Run(t, datasourcetest.Config{New: newHarness, Latency: time.Second, Relist: time.Second})
+	datasourcetest.Run(t, datasourcetest.Config{New: newHarness, Bubble: true})
 }
 
 func TestSinkConformance(t *testing.T) {
-	if os.Getenv("RULEWIRE_ETCD_OPEN") == "" {
-		t.Skip("open (issue 4): the edit cases outlast a request's time on a busy machine; RULEWIRE_ETCD_OPEN=1 runs the sink half")
-	}
-	datasourcetest.RunSink(t, datasourcetest.Config{Latency: time.Second, Relist: time.Second, New: func(t testing.TB) datasourcetest.Harness {
-		return unbroken{newHarness(t).(full)}
-	}})
+	datasourcetest.RunSink(t, datasourcetest.Config{New: newHarness, Bubble: true})
 }
-
-// full is what the sink half needs of the harness, and unbroken is that without a link to break. Open (issue 4): on a slow
-// machine Edit/BrokenMidWrite outlasts the time of a request.
-type full interface {
-	datasourcetest.Harness
-	datasourcetest.Sinker
-}
-
-type unbroken struct{ full }
 
 // soon is more than enough for anything that needs no waiting.
 const soon = 10 * time.Second

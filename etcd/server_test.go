@@ -32,11 +32,13 @@ type server struct {
 	compacted int64
 	kvs       map[string]*mvccpb.KeyValue
 	history   []*mvccpb.Event
-	watches   map[*watch]bool
+	watches   map[*watching]bool
 	changed   chan struct{} // closed when watches come or go
-	streams   map[*stream]bool
+	streams   map[*call]bool
 	requests  int
 	dials     int
+	// redial: the next dial is not counted, for gRPC makes it by itself when a connection is lost.
+	redial bool
 	// fault is the answer to every request; stall, while open, holds them all.
 	fault error
 	stall chan struct{}
@@ -46,7 +48,7 @@ type server struct {
 	ignoredLease bool
 }
 
-type stream struct {
+type call struct {
 	send  sync.Mutex
 	rpc   pb.Watch_WatchServer
 	stale bool // opened with a token that has expired since
@@ -54,8 +56,8 @@ type stream struct {
 	next  int64
 }
 
-type watch struct {
-	stream *stream
+type watching struct {
+	stream *call
 	id     int64
 	key    []byte
 	from   int64
@@ -69,7 +71,7 @@ func newServer(t testing.TB) *server {
 
 func startServer() (s *server, stop func()) {
 	s = &server{
-		now: 20, kvs: map[string]*mvccpb.KeyValue{}, watches: map[*watch]bool{}, streams: map[*stream]bool{}, changed: make(chan struct{}),
+		now: 20, kvs: map[string]*mvccpb.KeyValue{}, watches: map[*watching]bool{}, streams: map[*call]bool{}, changed: make(chan struct{}),
 		link: &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]bool{}},
 	}
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.MaxSendMsgSize(16<<20))
@@ -103,7 +105,10 @@ func (s *server) connect() (*clientv3.Client, error) {
 		Endpoints: []string{"http://etcd.test"}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			s.mu.Lock()
-			s.dials++
+			if !s.redial {
+				s.dials++
+			}
+			s.redial = false
 			s.mu.Unlock()
 			return s.link.dial(ctx)
 		})},
@@ -234,7 +239,7 @@ func (s *server) commit(changes ...change) {
 }
 
 // tell sends what of events a watch has not seen.
-func (s *server) tell(w *watch, events []*mvccpb.Event) {
+func (s *server) tell(w *watching, events []*mvccpb.Event) {
 	var mine []*mvccpb.Event
 	for _, e := range events {
 		if bytes.Equal(e.Kv.Key, w.key) && e.Kv.ModRevision >= w.from {
@@ -247,14 +252,14 @@ func (s *server) tell(w *watch, events []*mvccpb.Event) {
 	}
 }
 
-func (st *stream) post(r *pb.WatchResponse) {
+func (st *call) post(r *pb.WatchResponse) {
 	st.send.Lock()
 	defer st.send.Unlock()
 	_ = st.rpc.Send(r)
 }
 
 func (s *server) Watch(rpc pb.Watch_WatchServer) error {
-	st := &stream{rpc: rpc, end: make(chan error, 1)}
+	st := &call{rpc: rpc, end: make(chan error, 1)}
 	if err := s.enter(rpc.Context()); err != nil {
 		return err
 	}
@@ -265,7 +270,7 @@ func (s *server) Watch(rpc pb.Watch_WatchServer) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.streams, st)
-		s.forget(func(w *watch) bool { return w.stream == st })
+		s.forget(func(w *watching) bool { return w.stream == st })
 	}()
 	if md, _ := metadata.FromIncomingContext(rpc.Context()); !slices.Equal(md.Get(rpctypes.MetadataRequireLeaderKey), []string{rpctypes.MetadataHasLeader}) {
 		return errors.New("the watch does not ask for a leader")
@@ -290,14 +295,14 @@ func (s *server) Watch(rpc pb.Watch_WatchServer) error {
 }
 
 // serve answers one request on a watch stream.
-func (s *server) serve(st *stream, r *pb.WatchRequest) {
+func (s *server) serve(st *call, r *pb.WatchRequest) {
 	if s.enter(st.rpc.Context()) != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := r.GetCancelRequest(); c != nil {
-		s.forget(func(w *watch) bool { return w.stream == st && w.id == c.WatchId })
+		s.forget(func(w *watching) bool { return w.stream == st && w.id == c.WatchId })
 		return
 	}
 	create := r.GetCreateRequest()
@@ -308,8 +313,11 @@ func (s *server) serve(st *stream, r *pb.WatchRequest) {
 		})
 		return
 	}
-	w := &watch{stream: st, id: st.next, key: create.Key, from: create.StartRevision}
-	st.next++
+	w := &watching{stream: st, id: create.WatchId, key: create.Key, from: create.StartRevision}
+	if w.id == 0 { // the client's own watcher leaves it to the server
+		st.next++
+		w.id = 1<<32 + st.next
+	}
 	st.post(&pb.WatchResponse{Header: s.header(), WatchId: w.id, Created: true})
 	if w.from < s.compacted {
 		st.post(&pb.WatchResponse{Header: s.header(), WatchId: w.id, Canceled: true, CompactRevision: s.compacted})
@@ -321,7 +329,7 @@ func (s *server) serve(st *stream, r *pb.WatchRequest) {
 }
 
 // forget removes watches. The lock is held.
-func (s *server) forget(which func(*watch) bool) {
+func (s *server) forget(which func(*watching) bool) {
 	for w := range s.watches {
 		if which(w) {
 			delete(s.watches, w)

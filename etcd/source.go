@@ -5,22 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/rulewire/rulewire/datasource"
-)
-
-const (
-	// closeGrace is how long the end of a watch waits for one that is being opened.
-	closeGrace = 500 * time.Millisecond
-	// streamKey names the gRPC metadata by which a source gets a watch stream of its own.
-	streamKey = "rulewire-stream"
 )
 
 // Why a watch ended, where etcd gives no error of its own.
@@ -40,7 +30,7 @@ type Source struct {
 	document
 	// seen is what the last read found, so that a watch can start after it.
 	seen atomic.Pointer[sighting]
-	// stream, if any, is the source's own watch stream.
+	// stream, if any, is the source's own watch stream of a watcher that was wrapped.
 	stream atomic.Pointer[string]
 }
 
@@ -87,48 +77,37 @@ func (s *Source) Watch(ctx context.Context, last datasource.Document, deliver fu
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	line := hold(s.client.ActiveConnection())
-	defer line.release()
-
-	// A watch that is given up while it is being opened stays in the server, for the client forgets it. So the end of
-	// ctx waits for the answer, but not for long. Else the client would try to open it for as long as it takes.
-	watching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	opening := time.AfterFunc(s.timeout, func() { cancel(errNotOpened) })
-	defer opening.Stop()
-	defer context.AfterFunc(ctx, func() { opening.Reset(closeGrace) })()
-
+	conn := s.client.ActiveConnection()
+	if conn == nil || wrapped(s.client) {
+		return s.watchThrough(ctx, last, deliver)
+	}
 	from := s.after(last)
-	// Progress notices move the revision from which the client resumes by itself, so that it meets fewer compactions.
-	// Fragments keep the versions of a large document within the user's MaxCallRecvMsgSize.
-	events := s.client.Watch(clientv3.WithRequireLeader(s.onStream(watching)), s.key, clientv3.WithRev(from),
-		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify(), clientv3.WithFragment())
-	for created := false; ; {
+	st, w := join(s, conn, from, last.Order)
+	defer st.leave(w)
+	opening := time.NewTimer(s.timeout)
+	defer opening.Stop()
+	opened := w.opened
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-line.lost:
-			return errLost
-		case r, open := <-events:
-			if !open {
-				return cmp.Or(ctx.Err(), context.Cause(watching), errEnded)
+		case <-opening.C:
+			return errNotOpened
+		case revision := <-opened:
+			opening.Stop()
+			opened = nil
+			if err := s.notBehind(ctx, revision, from-1); err != nil {
+				return err
 			}
-			if err := r.Err(); err != nil {
-				if !created && !errors.Is(err, rpctypes.ErrCompacted) {
-					s.ownStream()
-				}
-				return fmt.Errorf("watch from revision %d: %w", from, err)
+		case <-w.mail:
+			if doc, ok := st.take(w); ok {
+				deliver(doc)
 			}
-			if r.Created {
-				created = true
-				opening.Stop()
-				if err := s.notBehind(ctx, r.Header.GetRevision(), from-1); err != nil {
-					return err
-				}
+		case err := <-w.ended:
+			if doc, ok := st.take(w); ok {
+				deliver(doc)
 			}
-			if n := len(r.Events); n > 0 {
-				deliver(s.event(r.Events[n-1])) // only where a batch ends is a state that the store was in
-			}
+			return fmt.Errorf("watch from revision %d: %w", from, err)
 		}
 	}
 }
@@ -154,22 +133,11 @@ func (s *Source) notBehind(ctx context.Context, revision, known int64) error {
 	return nil
 }
 
-// onStream gives the context that selects the watch stream. All sources of a client share one, until etcd refuses a
-// watch on it: it goes by the token with which the stream was opened, so a stream that lives longer than its token can
-// serve the watches that it has, and no new one (F110).
-func (s *Source) onStream(ctx context.Context) context.Context {
-	if own := s.stream.Load(); own != nil {
-		return metadata.AppendToOutgoingContext(ctx, streamKey, *own)
+// progress notes that order was still the newest at a later revision.
+func (s *Source) progress(order uint64, at int64) {
+	if seen := s.seen.Load(); seen != nil && seen.order == order && seen.at < at {
+		s.seen.CompareAndSwap(seen, &sighting{order, at, seen.refused})
 	}
-	return ctx
-}
-
-// streams counts the streams that sources have for themselves, so that no two share one.
-var streams atomic.Uint64
-
-func (s *Source) ownStream() {
-	own := strconv.FormatUint(streams.Add(1), 10)
-	s.stream.Store(&own)
 }
 
 func (s *Source) event(e *clientv3.Event) datasource.Document {

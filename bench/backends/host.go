@@ -41,18 +41,26 @@ func (h *host) Skipf(f string, args ...any)     { h.Logf(f, args...); h.SkipNow(
 
 // onServer measures a store. What the helpers started is gone when it returns.
 func onServer(ctx context.Context, s store) (got []measured, err error) {
+	err = onHost(func(tb testing.TB) error {
+		sides, err := s.open(ctx, tb)
+		if err == nil {
+			got, err = s.measure(ctx, sides)
+		}
+		return err
+	})
+	return got, err
+}
+
+// onHost runs f with a testing.TB for the container helpers.
+func onHost(f func(testing.TB) error) error {
 	if err := flag.Set("test.benchtime", "1x"); err != nil {
-		return nil, err
+		return err
 	}
 	h := &host{}
-	err = errNotRun
+	err := errNotRun
 	testing.Benchmark(func(b *testing.B) {
 		h.B = b
-		sides, e := s.open(ctx, h)
-		if e == nil {
-			got, e = s.measure(ctx, sides)
-		}
-		err = e
+		err = f(h)
 	})
 	if h.Skipped() && errors.Is(err, errNotRun) {
 		err = errSkipped
@@ -60,5 +68,5 @@ func onServer(ctx context.Context, s store) (got []measured, err error) {
 	if err != nil && len(h.words) > 0 {
 		err = fmt.Errorf("%w: %s", err, strings.Join(h.words, "; "))
 	}
-	return got, err
+	return err
 }

@@ -10,6 +10,7 @@
 //	go run ./bench/backends                       every store
 //	go run ./bench/backends -store 'etcd|redis'   those whose name matches
 //	go run ./bench/backends -writes 200           fewer writes
+//	go run ./bench/backends -keys 1000            goroutines, memory and connections of so many keys on one client
 //	go run ./bench/backends -strict               exit 1 if a budget is not met
 package main
 
@@ -45,14 +46,18 @@ func run(ctx context.Context, w io.Writer) error {
 	testing.Init()
 	pattern := flag.String("store", "", "regular expression for the stores' names; empty means all")
 	writes := flag.Int("writes", 0, "writes to each side; 0 means 1,000, and 200 to Nacos and Apollo")
+	keys := flag.Int("keys", 0, "measure what so many keys on one client take, instead of the writes")
 	strict := flag.Bool("strict", false, "exit 1 if a budget is not met")
 	flag.Parse()
 	match, err := regexp.Compile(*pattern)
 	if err != nil {
 		return err
 	}
-	if *writes < 0 {
-		return fmt.Errorf("-writes is %d", *writes)
+	if *writes < 0 || *keys < 0 {
+		return fmt.Errorf("-writes is %d, -keys is %d", *writes, *keys)
+	}
+	if *keys > 0 {
+		return keysTable(ctx, w, match, *keys, *strict)
 	}
 	if err := quietTheirs(); err != nil {
 		return err

@@ -34,7 +34,9 @@ func idle(x *play) {
 	before := x.requests()
 	x.pass(d)
 	// A tenth for the jitter, one for each end of the time.
-	if n, budget := x.requests()-before, int(d*11/10/period)+2; n > budget {
+	n, budget := x.requests()-before, int(d*11/10/period)+2
+	x.Logf("%d requests in %v; the budget is %d", n, d, budget)
+	if n > budget {
 		x.Errorf("an idle source sent %d requests in %v, the budget is %d", n, d, budget)
 	}
 }

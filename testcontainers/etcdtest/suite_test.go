@@ -336,9 +336,10 @@ func TestTokenThatExpired(t *testing.T) {
 		must(t, s.Put(t.Context(), "k", trial.Document(round+2)))
 		first.InForce(t, soon, round+2)
 		second.InForce(t, soon, round+2)
-		if st := second.Status(); st.Counts.Watches-st.Counts.Reconnects != 1 {
-			t.Errorf("the second has %d watches, %d of which ended: %v", st.Counts.Watches, st.Counts.Reconnects, st.LastError)
-		}
+		second.Until(t, soon, "a watch of the second", func() bool {
+			st := second.Status()
+			return st.Counts.Watches-st.Counts.Reconnects == 1 && st.State == datasource.StateLive
+		})
 	}
 	if st := first.Status(); st.Counts.Reconnects > 0 {
 		t.Logf("the first had to watch again %d times", st.Counts.Reconnects)
