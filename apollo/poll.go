@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -247,21 +245,6 @@ func (l *leg) poll(failing bool) (news []*namespace, restarted bool, err error) 
 		}
 	}
 	return news, false, nil
-}
-
-type notification struct {
-	Namespace string         `json:"namespaceName"`
-	ID        int64          `json:"notificationId"`
-	Messages  jsontext.Value `json:"messages"`
-}
-
-// name is the namespace's, without the suffix that means nothing.
-func (n notification) name() string {
-	name := n.Namespace
-	if i := len(name) - len(properties); i > 0 && strings.EqualFold(name[i:], properties) {
-		name = name[:i]
-	}
-	return name
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/rulewire/rulewire/datasource"
 )
@@ -129,4 +130,19 @@ func short(text string) string {
 		text = text[:cut] + "…"
 	}
 	return strings.ToValidUTF8(text, "\ufffd")
+}
+
+type notification struct {
+	Namespace string         `json:"namespaceName"`
+	ID        int64          `json:"notificationId"`
+	Messages  jsontext.Value `json:"messages"`
+}
+
+// name is the namespace's, without the suffix that means nothing.
+func (n notification) name() string {
+	name := n.Namespace
+	if i := len(name) - len(properties); i > 0 && strings.EqualFold(name[i:], properties) {
+		name = name[:i]
+	}
+	return name
 }

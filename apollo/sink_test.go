@@ -400,7 +400,7 @@ func (b *bench) values(at *apollotest.Namespace) map[string]string {
 
 // Sinks in processes of their own share no lock. Over one revision exactly one is told yes, and nobody whose text is in
 // force is told no: also where a release takes its time between reading the items and being there, which on a real server
-// let two of four win in one round of fifteen before writers waited for each other's edits.
+// let two of four win in one round of twelve before writers waited for each other's edits.
 //
 // faults: F139 F140
 func TestWritersInSeveralProcesses(t *testing.T) {

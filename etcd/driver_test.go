@@ -380,38 +380,56 @@ func TestWatchThatIsNotOpenedEnds(t *testing.T) {
 	}
 }
 
+// other is a watcher that the user put in the place of the client's own.
+type other struct{ clientv3.Watcher }
+
+// bothWatchers runs a test on our stream and through a watcher that was wrapped.
+func bothWatchers(t *testing.T, test func(*testing.T, *server, *clientv3.Client)) {
+	for _, name := range []string{"Own", "Wrapped"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			c := s.client(t)
+			if name == "Wrapped" {
+				c.Watcher = other{c.Watcher}
+			}
+			test(t, s, c)
+		})
+	}
+}
+
 // A watch stream goes by the token with which it was opened: one that lives longer takes no new watch (F110).
 //
 // faults: F110
 func TestExpiredTokenOfASharedStream(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
-	c := s.client(t)
-	a, b := newSource(t, c), newSource(t, c)
-	fa := follow(t, a, mustRead(t, a))
-	s.open(t, 1)
-	s.expireTokens()
-	fb := follow(t, b, mustRead(t, b))
-	if err := wait(t, "the refusal", fb.ended); err == nil {
-		t.Error("Watch ended without a reason")
-	}
-	fb = follow(t, b, mustRead(t, b))
-	s.open(t, 2)
-	s.put(key, "v1")
-	for _, f := range []*following{fa, fb} {
-		if doc := wait(t, "v1", f.docs); string(doc.Data) != "v1" {
+	bothWatchers(t, func(t *testing.T, s *server, c *clientv3.Client) {
+		a, b := newSource(t, c), newSource(t, c)
+		fa := follow(t, a, mustRead(t, a))
+		s.open(t, 1)
+		s.expireTokens()
+		fb := follow(t, b, mustRead(t, b))
+		if err := wait(t, "the refusal", fb.ended); err == nil {
+			t.Error("Watch ended without a reason")
+		}
+		fb = follow(t, b, mustRead(t, b))
+		s.open(t, 2)
+		s.put(key, "v1")
+		for _, f := range []*following{fa, fb} {
+			if doc := wait(t, "v1", f.docs); string(doc.Data) != "v1" {
+				t.Errorf("delivered %+v", doc)
+			}
+		}
+		// Its own stream was opened with a fresh token each time, so it never meets this again.
+		fb.stop()
+		s.open(t, 1)
+		s.expireTokens()
+		fb = follow(t, b, mustRead(t, b))
+		s.put(key, "v2")
+		if doc := wait(t, "v2", fb.docs); string(doc.Data) != "v2" {
 			t.Errorf("delivered %+v", doc)
 		}
-	}
-	// Its own stream was opened with a fresh token each time, so it never meets this again.
-	fb.stop()
-	s.open(t, 1)
-	s.expireTokens()
-	fb = follow(t, b, mustRead(t, b))
-	s.put(key, "v2")
-	if doc := wait(t, "v2", fb.docs); string(doc.Data) != "v2" {
-		t.Errorf("delivered %+v", doc)
-	}
+	})
 }
 
 // The client reconnects in silence, perhaps to a store that was restored; every watch on the connection must hear of it.
@@ -419,33 +437,33 @@ func TestExpiredTokenOfASharedStream(t *testing.T) {
 // faults: F083 F090
 func TestLostConnectionEndsEveryWatch(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
-	c := s.client(t)
-	var all []*following
-	for range 3 {
+	bothWatchers(t, func(t *testing.T, s *server, c *clientv3.Client) {
+		var all []*following
+		for range 3 {
+			src := newSource(t, c)
+			all = append(all, follow(t, src, mustRead(t, src)))
+		}
+		s.open(t, 3)
+		for range 9 {
+			s.put("other", "")
+		}
+		s.restore(5, change{key: key, value: []byte("v1")})
+		for _, f := range all {
+			// The latter where the client had not yet heard that the watch was open.
+			if err := wait(t, "the end", f.ended); !errors.Is(err, errLost) && !errors.Is(err, errFell) {
+				t.Errorf("Watch ended with %v", err)
+			}
+		}
 		src := newSource(t, c)
-		all = append(all, follow(t, src, mustRead(t, src)))
-	}
-	s.open(t, 3)
-	for range 9 {
-		s.put("other", "")
-	}
-	s.restore(5, change{key: key, value: []byte("v1")})
-	for _, f := range all {
-		// The latter where the client had not yet heard that the watch was open.
-		if err := wait(t, "the end", f.ended); !errors.Is(err, errLost) && !errors.Is(err, errFell) {
+		if doc := mustRead(t, src); string(doc.Data) != "v1" || doc.Order != 6 {
+			t.Errorf("read %+v", doc)
+		}
+		// A watch from a revision that the store does not have says so.
+		f := follow(t, src, datasource.Document{Presence: datasource.Missing, Order: 99})
+		if err := wait(t, "the end", f.ended); !errors.Is(err, errFell) {
 			t.Errorf("Watch ended with %v", err)
 		}
-	}
-	src := newSource(t, c)
-	if doc := mustRead(t, src); string(doc.Data) != "v1" || doc.Order != 6 {
-		t.Errorf("read %+v", doc)
-	}
-	// A watch from a revision that the store does not have says so.
-	f := follow(t, src, datasource.Document{Presence: datasource.Missing, Order: 99})
-	if err := wait(t, "the end", f.ended); !errors.Is(err, errFell) {
-		t.Errorf("Watch ended with %v", err)
-	}
+	})
 }
 
 // faults: F120

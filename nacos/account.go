@@ -2,46 +2,23 @@ package nacos
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
+	"crypto/md5" // Nacos's choice, for a header and for revisions; nothing secret hangs on it
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"crypto/md5" // Nacos's choice, for a header and for revisions; nothing secret hangs on it
-	"encoding/hex"
 
 	"github.com/nacos-group/nacos-sdk-go/v2/clients/config_client"
 	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
 	"github.com/nacos-group/nacos-sdk-go/v2/common/security"
 
 	"github.com/rulewire/rulewire/datasource"
-)
-
-const (
-	// loginPath and loginPathV3 are where a password becomes a token; a server from 3.0 on may have the second only.
-	loginPath   = "/v1/auth/users/login"
-	loginPathV3 = "/v3/auth/user/login"
-	// loginLimit is how much of an answer to a login is read.
-	loginLimit = 64 << 10
-	// loginPause lies between two logins after one that failed, however many documents ask.
-	loginPause = time.Second
-	// renewPause lies between two logins because a token was refused: where the rights are what is missing, another token
-	// does not help.
-	renewPause = 5 * time.Second
-	// defaultHTTPPort is the port of a server in an address list that names none.
-	defaultHTTPPort = 8848
 )
 
 var (
@@ -67,6 +44,7 @@ type account struct {
 	servers []constant.ServerConfig
 	dial    func(context.Context, string) (net.Conn, error)
 	ram     *security.RamAuthClient
+	signIn  *Login
 
 	// turn has an item while nobody logs in; it guards what follows.
 	turn     chan struct{}
@@ -80,7 +58,7 @@ type account struct {
 }
 
 // newAccount asks the client for its configuration. The client is not used for anything else.
-func newAccount(client config_client.IConfigClient, provider security.RamCredentialProvider) (*account, error) {
+func newAccount(client config_client.IConfigClient, provider security.RamCredentialProvider, signIn *Login) (*account, error) {
 	t, ok := client.(teller)
 	if !ok {
 		return nil, fmt.Errorf("a client of type %T does not tell its configuration: %w", client, datasource.ErrUnsupported)
@@ -98,7 +76,10 @@ func newAccount(client config_client.IConfigClient, provider security.RamCredent
 	}
 	a := &account{
 		config: config, servers: slices.Clone(servers), turn: make(chan struct{}, 1),
-		ram: security.NewRamAuthClientWithProvider(config, provider),
+		ram: security.NewRamAuthClientWithProvider(config, provider), signIn: signIn,
+	}
+	if signIn == nil {
+		a.signIn = NewLogin(config.Username, config.Password)
 	}
 	a.turn <- struct{}{}
 	if d, ok := client.(dialer); ok {
@@ -144,224 +125,6 @@ func (a *account) headers(ctx context.Context, k key) (map[string]string, error)
 		h[constant.KEY_ACCESS_TOKEN] = a.token
 	}
 	return h, nil
-}
-
-// renew forgets a token that was refused, so that the next request logs in again: the server's key may have changed, or
-// the user's rights (F111). It says whether there is anything to hope for from that.
-func (a *account) renew(ctx context.Context, refused string) bool {
-	if a.config.Username == "" {
-		return false
-	}
-	select {
-	case <-a.turn:
-	case <-ctx.Done():
-		return false
-	}
-	defer func() { a.turn <- struct{}{} }()
-	if a.token != refused {
-		return true // somebody else did
-	}
-	if time.Since(a.gotAt) < renewPause {
-		return false
-	}
-	a.token = ""
-	return true
-}
-
-// login sees to it that there is a token, if the user's client has a name and a password.
-func (a *account) login(ctx context.Context) error {
-	now := time.Now()
-	if a.config.Username == "" || a.token != "" && now.Before(a.refresh) {
-		return nil
-	}
-	if a.failed != nil && now.Sub(a.failedAt) < loginPause {
-		return a.failed
-	}
-	servers, err := a.list(ctx)
-	if err != nil {
-		return err
-	}
-	for _, server := range servers {
-		if err = a.loginAt(ctx, server); err == nil {
-			a.failed, a.gotAt = nil, time.Now()
-			return nil
-		}
-		if errors.Is(err, ErrDenied) || ctx.Err() != nil {
-			break
-		}
-	}
-	if a.token != "" && now.Before(a.expires) {
-		a.refresh = now.Add(renewPause) // it is good for a while
-		return nil
-	}
-	err = fmt.Errorf("login: %w", err)
-	if ctx.Err() == nil {
-		a.failed, a.failedAt = err, time.Now()
-	}
-	return err
-}
-
-func (a *account) loginAt(ctx context.Context, server constant.ServerConfig) error {
-	form := url.Values{"username": {a.config.Username}, "password": {a.config.Password}}.Encode()
-	status, body, err := a.http(ctx, http.MethodPost, base(server)+loginPath, form)
-	if err == nil && (status == http.StatusNotFound || status == http.StatusGone || status == http.StatusNotImplemented) {
-		status, body, err = a.http(ctx, http.MethodPost, base(server)+loginPathV3, form)
-	}
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		AccessToken string `json:"accessToken"`
-		TTL         int64  `json:"tokenTtl"`
-	}
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%w: status %d", ErrDenied, status)
-	case status != http.StatusOK:
-		return fmt.Errorf("%w: status %d", errServer, status)
-	case json.Unmarshal(body, &answer) != nil:
-		return errSignInPage
-	}
-	// A server without authentication may answer without a token.
-	ttl := time.Duration(answer.TTL) * time.Second
-	now := time.Now()
-	a.token, a.refresh, a.expires = answer.AccessToken, now.Add(ttl-ttl/10), now.Add(ttl)
-	return nil
-}
-
-// http sends one request on a connection of its own, so that none is left idle.
-func (a *account) http(ctx context.Context, method, address, form string) (int, []byte, error) {
-	secure, err := a.tls()
-	if err != nil {
-		return 0, nil, err
-	}
-	transport := &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return a.dial(ctx, address) },
-	}
-	defer transport.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form))
-	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	reply, err := transport.RoundTrip(r) // a redirect would carry the password to where somebody else says
-	if err != nil {
-		return 0, nil, err
-	}
-	defer reply.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(reply.Body, loginLimit))
-	return reply.StatusCode, body, err
-}
-
-// list gives the servers: those of the configuration, or what its address server says at the moment.
-func (a *account) list(ctx context.Context) ([]constant.ServerConfig, error) {
-	if len(a.servers) > 0 {
-		return a.servers, nil
-	}
-	path := func(name, otherwise string) string {
-		if name = strings.Trim(strings.TrimSpace(name), "/"); name == "" {
-			return otherwise
-		}
-		return name
-	}
-	address := "http://" + a.config.Endpoint + "/" + path(a.config.EndpointContextPath, "nacos") + "/" + path(a.config.ClusterName, "serverlist")
-	if query := strings.TrimSpace(a.config.EndpointQueryParams); query != "" {
-		address += "?" + query
-	}
-	status, body, err := a.http(ctx, http.MethodGet, address, "")
-	if err != nil {
-		return nil, fmt.Errorf("address server: %w", err)
-	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("address server: %w: status %d", errServer, status)
-	}
-	var servers []constant.ServerConfig
-	for line := range strings.Lines(string(body)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		server := constant.ServerConfig{IpAddr: line, Port: defaultHTTPPort, ContextPath: a.config.ContextPath}
-		if host, text, err := net.SplitHostPort(line); err == nil {
-			server.IpAddr = host
-			if server.Port, err = strconv.ParseUint(text, 10, 16); err != nil {
-				return nil, fmt.Errorf("address server: %w", err)
-			}
-		}
-		servers = append(servers, server)
-	}
-	if len(servers) == 0 {
-		return nil, errNoServers
-	}
-	return servers, nil
-}
-
-// base is where a server's HTTP interface begins.
-func base(s constant.ServerConfig) string {
-	host := s.IpAddr
-	if !strings.Contains(host, "://") {
-		scheme := s.Scheme
-		if scheme == "" {
-			scheme = constant.DEFAULT_SERVER_SCHEME
-		}
-		host = scheme + "://" + host
-	}
-	path := "/" + strings.Trim(s.ContextPath, "/")
-	if s.ContextPath == "" {
-		path = constant.DEFAULT_CONTEXT_PATH
-	}
-	return host + ":" + strconv.FormatUint(s.Port, 10) + strings.TrimSuffix(path, "/")
-}
-
-// rpcAddress is where a server speaks gRPC.
-func rpcAddress(s constant.ServerConfig) string {
-	host := s.IpAddr
-	if _, after, ok := strings.Cut(host, "://"); ok {
-		host = after
-	}
-	port := s.GrpcPort
-	if port == 0 {
-		port = s.Port + constant.RpcPortOffset
-	}
-	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
-}
-
-// tls gives the client's TLS configuration, nil where it has none. Files are read each time, so that a renewed
-// certificate counts from the next connection on. Where the client leaves it open the environment decides, by the
-// variables that the SDK reads.
-func (a *account) tls() (*tls.Config, error) {
-	c := a.config.TLSCfg
-	if !c.Appointed && !c.Enable {
-		env := func(name string) string { return os.Getenv("nacos_remote_client_rpc_tls_" + name) }
-		c.Enable, _ = strconv.ParseBool(env("enable"))
-		c.TrustAll, _ = strconv.ParseBool(env("trustAll"))
-		c.CaFile, c.CertFile, c.KeyFile = env("trustCollectionChainPath"), env("certChainFile"), env("certPrivateKey")
-	}
-	if !c.Enable {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TrustAll, ServerName: c.ServerNameOverride}
-	if c.CaFile != "" {
-		data, err := os.ReadFile(c.CaFile)
-		if err != nil {
-			return nil, fmt.Errorf("TLS: %w", err)
-		}
-		if config.RootCAs, err = x509.SystemCertPool(); err != nil {
-			config.RootCAs = x509.NewCertPool()
-		}
-		if !config.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("TLS: no certificate in %s", c.CaFile)
-		}
-	}
-	if c.CertFile != "" && c.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("TLS: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // labels describe the connection to the server, as the SDK's own would, so that releases to a part of the clients reach

@@ -308,6 +308,7 @@ func TestLoginThatIsNone(t *testing.T) {
 	}{
 		"sign-in page with status 200": {func(s *server) { s.html = true }, errSignInPage},
 		"wrong password":               {func(s *server) { s.password = "another" }, ErrDenied},
+		"wrong password, status 0":     {func(s *server) { s.password, s.zero = "another", true }, ErrDenied},
 		"nobody there":                 {func(s *server) { s.web.cut(true) }, errRefused},
 	} {
 		t.Run(name, func(t *testing.T) {

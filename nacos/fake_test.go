@@ -51,6 +51,7 @@ type server struct {
 	denied   bool // nobody may anything
 	starting bool // all is answered with "server is starting"
 	ignores  bool // the checksum of a write, as some servers do
+	zero     bool // a wrong password is answered with the status 0, as Nacos 2.3.2 does
 	html     bool // the login answers with a sign-in page, and status 200
 	stall    chan struct{}
 	unknown  int // how many health checks come before the server knows a connection
@@ -421,6 +422,10 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case s.html:
 		_, _ = io.WriteString(w, "<!DOCTYPE html><html><body>Please sign in</body></html>")
+	case s.zero && r.PostFormValue("password") != s.password:
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		_, _ = io.WriteString(conn, "HTTP/1.1 0 \r\nVary: Origin\r\nConnection: close\r\n\r\n")
+		_ = conn.Close()
 	case r.PostFormValue("username") != user || r.PostFormValue("password") != s.password:
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "user not found!")

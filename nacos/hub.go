@@ -19,8 +19,11 @@ import (
 const (
 	// dialTimeout bounds the making of a connection to one server.
 	dialTimeout = 3 * time.Second
-	// dialPause lies between two attempts after one that failed, however many documents ask.
-	dialPause = 500 * time.Millisecond
+	// firstPause is the most that lies between two attempts after one that failed, however many documents ask; pauses double
+	// up to lastPause and are drawn from their upper half: a fixed one can keep step with a link that breaks in a rhythm, and
+	// never meet it whole.
+	firstPause = 200 * time.Millisecond
+	lastPause  = 2 * time.Second
 )
 
 // hub is what the sources and sinks of one client share: one connection, for as long as anybody uses it.
@@ -32,7 +35,8 @@ type hub struct {
 	users    int // of conn
 	dialling *dialling
 	failed   error
-	failedAt time.Time
+	resume   time.Time // until then, failed is the answer
+	pause    time.Duration
 	at       int    // the server that comes next
 	prefer   string // the address that the last server recommended
 
@@ -52,6 +56,7 @@ type dialling struct {
 type hubKey struct {
 	client   config_client.IConfigClient
 	provider security.RamCredentialProvider
+	signIn   *Login
 }
 
 // hubs finds the hub of a client without keeping either alive: once no source or sink has it, it goes.
@@ -60,11 +65,11 @@ var hubs = struct {
 	m map[hubKey]weak.Pointer[hub]
 }{m: map[hubKey]weak.Pointer[hub]{}}
 
-func hubOf(client config_client.IConfigClient, provider security.RamCredentialProvider) (*hub, error) {
+func hubOf(client config_client.IConfigClient, provider security.RamCredentialProvider, signIn *Login) (*hub, error) {
 	if client == nil || reflect.ValueOf(client).Kind() == reflect.Pointer && reflect.ValueOf(client).IsNil() {
 		return nil, errNoClient
 	}
-	k := hubKey{client, provider}
+	k := hubKey{client, provider, signIn}
 	shared := reflect.ValueOf(client).Comparable() && (provider == nil || reflect.ValueOf(provider).Comparable())
 	hubs.Lock()
 	defer hubs.Unlock()
@@ -73,7 +78,7 @@ func hubOf(client config_client.IConfigClient, provider security.RamCredentialPr
 			return h, nil
 		}
 	}
-	a, err := newAccount(client, provider)
+	a, err := newAccount(client, provider, signIn)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +109,7 @@ func (h *hub) acquire(ctx context.Context) (c *conn, release func(), err error) 
 		h.mu.Unlock()
 		return c, h.releaser(c), nil
 	}
-	if h.failed != nil && time.Since(h.failedAt) < dialPause {
+	if h.failed != nil && time.Now().Before(h.resume) {
 		defer h.mu.Unlock()
 		return nil, nil, h.failed
 	}
@@ -160,9 +165,10 @@ func (h *hub) dial() *dialling {
 		}
 		switch {
 		case err != nil && mine:
-			h.failed, h.failedAt = err, time.Now()
+			h.pause = min(max(firstPause, 2*h.pause), lastPause)
+			h.failed, h.resume = err, time.Now().Add(h.pause/2+rand.N(h.pause/2))
 		case err == nil && mine:
-			h.failed, h.conn, h.users = nil, c, d.waiters
+			h.failed, h.pause, h.conn, h.users = nil, 0, c, d.waiters
 			d.conn = c
 		}
 		d.err = err

@@ -40,6 +40,7 @@ type settings struct {
 	readCompare bool
 	contentType string
 	provider    security.RamCredentialProvider
+	signIn      *Login
 }
 
 // Timeout bounds one request, the making of a connection included. Default 5 s. For sources and sinks.
@@ -112,6 +113,18 @@ func Credentials(p security.RamCredentialProvider) Option {
 			return errors.New("Credentials(nil)")
 		}
 		s.provider = p
+		return nil
+	}
+}
+
+// SignIn gives user and password in the place of those of the client's configuration, which is asked for once only: with
+// it a password that is rotated needs no new client. For sources and sinks; all of one client must say the same.
+func SignIn(l *Login) Option {
+	return func(s *settings) error {
+		if l == nil {
+			return errors.New("SignIn(nil)")
+		}
+		s.signIn = l
 		return nil
 	}
 }

@@ -3,11 +3,10 @@ package nacos
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -28,10 +27,6 @@ const (
 	// emptySum is the checksum of a document without bytes, which Nacos can't hold: a write that expects it succeeds only
 	// where there is none.
 	emptySum = "d41d8cd98f00b204e9800998ecf8427e"
-	// probeName begins the names of the documents by which a server is tried; see probe.
-	probeName = "rulewire-cas-probe-"
-	// probeCleanup bounds the removal of such a document.
-	probeCleanup = 2 * time.Second
 )
 
 var (
@@ -102,7 +97,7 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 	var refusal *ServerError
 	switch {
 	case err == nil:
-		return s.served(caller, ctx, c, written, before)
+		return s.served(caller, ctx, written, before)
 	case errors.Is(err, datasource.ErrTooLarge), errors.Is(err, ErrDenied):
 		return s.fail(before.Revision, err)
 	case errors.As(err, &refusal):
@@ -117,8 +112,14 @@ func (s *Sink) publish(ctx context.Context, c *conn, data []byte, expected strin
 	}
 	request := publishRequest{configRequest: s.request(c), Content: string(data), CasMD5: expected, Additions: s.additions()}
 	err := c.call(ctx, s.key, typePublish, request, "", new(answer))
-	if status.Code(err) == codes.ResourceExhausted {
+	switch status.Code(err) {
+	case codes.ResourceExhausted:
 		return fmt.Errorf("%w: %w", datasource.ErrTooLarge, err)
+	case codes.Canceled, codes.Unavailable:
+		// Nacos's own way to refuse a request that is too long: it resets the stream and gives no reason.
+		if sent, failed := json.Marshal(request); failed == nil && ctx.Err() == nil && len(sent) > sendLimit {
+			return fmt.Errorf("%w: a request of %d bytes, the server's limit is %d: %w", datasource.ErrTooLarge, len(sent), sendLimit, err)
+		}
 	}
 	return err
 }
@@ -128,17 +129,18 @@ func (s *Sink) additions() map[string]string {
 	if name := s.hub.account.config.AppName; name != "" {
 		a["appName"] = name
 	}
-	if user := s.hub.account.config.Username; user != "" {
+	if user, _ := s.hub.account.signIn.get(); user != "" {
 		a["src_user"] = user
 	}
 	return a
 }
 
-// served waits until the server serves what it accepted, or what somebody wrote after it.
-func (s *Sink) served(caller, ctx context.Context, c *conn, written, before datasource.Document) (datasource.Document, error) {
+// served waits until the server serves what it accepted, or what somebody wrote after it. It looks again over another
+// connection where the one that wrote broke: who has written must not read an older document afterwards.
+func (s *Sink) served(caller, ctx context.Context, written, before datasource.Document) (datasource.Document, error) {
 	created := before.Presence == datasource.Missing
 	for wait := firstLook; ; wait = min(2*wait, nextLook) {
-		now, err := s.query(ctx, c)
+		now, err := s.get(ctx)
 		switch {
 		case err == nil && now.Revision == written.Revision:
 			return written, nil
@@ -148,15 +150,19 @@ func (s *Sink) served(caller, ctx context.Context, c *conn, written, before data
 			return s.conflict(now, writable.Absent)
 		case err == nil && now.Presence == datasource.Present && now.Revision != before.Revision:
 			return written, nil // it was in force before what came after it
-		case err == nil, errors.Is(err, errServer) && !c.over():
-		case created:
-			return s.lookBack(caller, written, writable.Absent, err)
-		case c.over(), ctx.Err() == nil:
-			return written, nil // the write was accepted; that it can't be looked at now does not undo it
+		case errors.Is(err, ErrDenied) && !created:
+			return written, nil // who may write and not read can't look
 		}
-		if pause(ctx, wait) != nil {
-			return s.fail(written.Revision, fmt.Errorf("%w: %w", datasource.ErrUnknownOutcome, errNotServed))
+		if pause(ctx, wait) == nil {
+			continue
 		}
+		switch {
+		case err == nil:
+			err = errNotServed
+		case !created && caller.Err() == nil:
+			return written, nil // the write was accepted; that nobody can look at it now does not undo it
+		}
+		return s.fail(written.Revision, fmt.Errorf("%w: %w", datasource.ErrUnknownOutcome, err))
 	}
 }
 
@@ -218,38 +224,4 @@ func (s *Sink) conflict(now datasource.Document, expected string) (datasource.Do
 
 func (s *Sink) fail(revision string, err error) (datasource.Document, error) {
 	return datasource.Document{}, &datasource.Error{Op: "write", SourceID: s.id, Revision: revision, Err: err}
-}
-
-// probe finds out, once for each client, whether its servers compare checksums. Some that speak Nacos's protocol do not,
-// and say yes to a write that should have failed. It tries on a document of its own, which it removes: a try on the
-// user's own could overwrite somebody's edit.
-type probe struct{ yes atomic.Bool }
-
-func (p *probe) compares(ctx context.Context, c *conn, group string) (bool, error) {
-	if p.yes.Load() {
-		return true, nil
-	}
-	k := key{group: group, dataID: probeName + rand.Text()}
-	publish := func(content, expected string) error {
-		return c.call(ctx, k, typePublish, publishRequest{
-			configRequest: configRequest{place: c.place(k), Module: "config"}, Content: content, CasMD5: expected,
-			Additions: map[string]string{"type": "text"},
-		}, "", new(answer))
-	}
-	if err := publish("1", ""); err != nil {
-		return false, err
-	}
-	// Only a write that expects what is not there tells, and only where there is a document.
-	err := publish("2", emptySum)
-	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeCleanup)
-	defer cancel()
-	removed := c.call(cleanup, k, typeRemove, configRequest{place: c.place(k), Module: "config"}, "", new(answer))
-	switch {
-	case isRefusal(err) && !errors.Is(err, ErrDenied):
-		p.yes.Store(true)
-		return true, nil
-	case err != nil:
-		return false, err
-	}
-	return false, removed
 }

@@ -129,7 +129,7 @@ func newDocument(sink bool, client config_client.IConfigClient, dataID, group st
 	if err != nil {
 		return nil, err
 	}
-	h, err := hubOf(client, s.provider)
+	h, err := hubOf(client, s.provider, s.signIn)
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ func (s *Server) admin(m *http.ServeMux) {
 			write(w, http.StatusOK, n.full(n.transaction(name, comment, by)))
 		}
 	})
+	s.branches(handle)
 	m.HandleFunc("DELETE /items/{id}", func(w http.ResponseWriter, r *http.Request) {
 		w, done := s.locked(w)
 		defer done()

@@ -8,7 +8,7 @@
 //	client, err := apollo.NewClient(&config.AppConfig{AppID: "orders", IP: apollotest.ConfigURL}, apollo.HTTPClient(link.Client()))
 //
 // It speaks the protocol of Apollo 2.4.0's config service (configs, cached config files, notifications v2, the list of
-// services, signatures), of the portal's open API and of the admin service (items, releases, drafts), and answers as
+// services, signatures), of the portal's open API and of the admin service (items, releases, drafts, gray releases), and answers as
 // that was seen to: a poll is held for 60 s and then answered 304; releases are scanned for once a second; 404 for an
 // unknown app, an unknown namespace and one that was never released; 400 for an empty or broken list; the config files
 // lag behind. It works over connections in memory, so in a testing/synctest bubble, too.

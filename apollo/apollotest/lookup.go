@@ -22,6 +22,9 @@ func (s *Server) served(app, cluster, name, ip, label string) (list []*release, 
 				continue
 			}
 			for _, g := range n.gray {
+				if g.release == nil {
+					continue
+				}
 				if slices.Contains(g.ips, ip) || slices.Contains(g.ips, "*") || label != "" && slices.Contains(g.labels, label) {
 					from = cmp.Or(c, from)
 					return g.release

@@ -18,6 +18,7 @@ type Namespace struct {
 	items              []*item
 	releases           []*release // oldest first
 	gray               []*gray
+	parent             *Namespace // of a branch
 }
 
 type item struct {
@@ -40,7 +41,8 @@ type release struct {
 type gray struct {
 	ips, labels []string
 	values      map[string]string // the branch's own items
-	release     *release
+	release     *release          // nil until the branch is released
+	branch      *Namespace        // where the items are edited; nil if values were given
 }
 
 // Namespace finds a namespace, or makes it with its app.
@@ -243,10 +245,15 @@ func (n *Namespace) transaction(name, comment, user string) *release {
 }
 
 func (n *Namespace) publishValues(values map[string]string, name, comment, user string) *release {
+	if n.parent != nil {
+		return n.parent.publishBranch(n, values)
+	}
 	r := n.make(name, comment, user, values)
 	n.releases = append(n.releases, r)
 	for _, g := range n.gray {
-		n.branch(g)
+		if g.release != nil {
+			n.branch(g)
+		}
 	}
 	n.s.announce(n)
 	return r

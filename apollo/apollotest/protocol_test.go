@@ -32,7 +32,7 @@ type apolloServer struct {
 // The same expectations for the stand-in and for a real Apollo: a difference is a fault of the stand-in.
 func TestProtocol(t *testing.T) {
 	for name, try := range map[string]func(*apolloServer){
-		"configs": configs, "notifications": notifications, "coalescing": coalescing, "held": held, "openAPI": openAPI, "adminAPI": adminAPI,
+		"configs": configs, "notifications": notifications, "coalescing": coalescing, "held": held, "openAPI": openAPI, "adminAPI": adminAPI, "gray": grayReleases,
 	} {
 		t.Run("StandIn/"+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { try(standIn(t)) })
@@ -397,4 +397,59 @@ func adminAPI(s *apolloServer) {
 	s.want("latest", ask("GET", name+"/releases/latest", ""), 200, `"releaseKey":"`)
 	s.want("delete", s.do(20*time.Second, "DELETE", fmt.Sprintf("%s/items/%d?operator=x", s.admin, made.ID), ""), 200)
 	s.want("no items", ask("GET", name+"/items", ""), 200, "[]")
+}
+
+// Gray releases: a branch has items and releases of its own, and rules by address and by label.
+func grayReleases(s *apolloServer) {
+	name, edit, _, release := s.space("gray", "properties")
+	s.must(edit("a", "1"), edit("b", "1"), release())
+	base := s.admin + "/apps/" + s.app + "/clusters/default/namespaces/" + name
+	send := func(method, u, body string) answer {
+		s.Helper()
+		kind := "application/json"
+		if method == "POST" && !strings.HasPrefix(body, "{") {
+			kind = "application/x-www-form-urlencoded"
+		}
+		return s.do(20*time.Second, method, u, body, "Content-Type", kind)
+	}
+	a := send("POST", base+"/branches?operator="+s.user, "{}")
+	s.want("branch", a, 200, `"namespaceName":"`+name+`"`, `"clusterName":"`)
+	var branch struct {
+		ID      int64  `json:"id"`
+		Cluster string `json:"clusterName"`
+	}
+	a.into(s, &branch)
+	s.want("another branch", send("POST", base+"/branches?operator="+s.user, "{}"), 400)
+	rules := fmt.Sprintf(`{"appId":%q,"clusterName":"default","namespaceName":%q,"branchName":%q,"dataChangeCreatedBy":%q,"dataChangeLastModifiedBy":%[4]q,`+
+		`"ruleItems":[{"clientAppId":%[1]q,"clientIpList":["10.9.9.9"],"clientLabelList":[]},{"clientAppId":%[1]q,"clientIpList":[],"clientLabelList":["canary"]}]}`,
+		s.app, name, branch.Cluster, s.user)
+	s.want("rules", send("PUT", base+"/branches/"+branch.Cluster+"/rules", rules), 200)
+	at := strings.Replace(base, "/default/", "/"+branch.Cluster+"/", 1)
+	s.want("item", send("POST", at+"/items", fmt.Sprintf(`{"namespaceId":%d,"key":"a","value":"2","dataChangeCreatedBy":%q,"dataChangeLastModifiedBy":%[2]q}`, branch.ID, s.user)), 200)
+	// The config service learns of it at a scan.
+	serves := func(what, query string, parts ...string) {
+		s.Helper()
+		var got answer
+		for range 30 {
+			got = s.get(s.configURL(s.app, name, query))
+			ok := got.status == 200
+			for _, p := range parts {
+				ok = ok && strings.Contains(got.body, p)
+			}
+			if ok {
+				return
+			}
+			<-time.After(200 * time.Millisecond)
+		}
+		s.Errorf("%s: %+v, want %v", what, got, parts)
+	}
+	serves("before the branch is released", "ip=10.9.9.9", `"a":"1"`, `"b":"1"`)
+	s.want("release", send("POST", at+"/releases", url.Values{"name": {"t"}, "operator": {s.user}}.Encode()), 200, `"releaseKey":"`)
+	serves("by address", "ip=10.9.9.9", `"a":"2"`, `"b":"1"`)
+	serves("by label", "ip=10.0.0.1&label=canary", `"a":"2"`, `"b":"1"`)
+	serves("not meant", "ip=10.0.0.1", `"a":"1"`, `"b":"1"`)
+	s.must(edit("b", "3"), release())
+	serves("a release goes into the branch", "ip=10.9.9.9", `"a":"2"`, `"b":"3"`)
+	s.want("give up", send("DELETE", base+"/branches/"+branch.Cluster+"?operator="+s.user, ""), 200)
+	serves("given up", "ip=10.9.9.9", `"a":"1"`, `"b":"3"`)
 }

@@ -183,7 +183,10 @@ func keysTable(ctx context.Context, w io.Writer, match *regexp.Regexp, n int, st
 	fmt.Fprintf(w, "%d keys on one client; each key beside its document and its rules\n\n", n)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "store\tgoroutines\tmemory\tconnections\tbudget\tmet")
-	var notes []string
+	notes := []string{
+		"redis: one connection with subscriptions, and four of the client's pool for reads",
+		"consul: over HTTP/2; a blocking query is a request in flight for each key, which takes net/http a goroutine and buffers",
+	}
 	missed := false
 	for _, name := range []string{"etcd", "redis", "consul"} {
 		if !match.MatchString(name) {

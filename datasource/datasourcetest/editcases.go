@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,8 +60,8 @@ func count(editor, sure, n int, lost *error) func([]rule.Flow) ([]rule.Flow, err
 	}
 }
 
-// counted checks that every edit is in the document.
-func (x *play) counted(edits int) {
+// counted checks that every edit of each editor is in the document.
+func (x *play) counted(edits ...int) {
 	x.Helper()
 	cur, err := x.editor().Read(context.Background())
 	if err != nil {
@@ -69,8 +71,10 @@ func (x *play) counted(edits int) {
 		x.Errorf("%d rules at the end, want %d", len(cur.Rules), editors)
 	}
 	for _, r := range cur.Rules {
-		if int(r.Count) != edits {
-			x.Errorf("%s stands at %v after %d edits", r.Resource, r.Count, edits)
+		for e, n := range edits {
+			if r.Resource == own(e) && int(r.Count) != n {
+				x.Errorf("%s stands at %v after %d edits", r.Resource, r.Count, n)
+			}
 		}
 	}
 }
@@ -104,7 +108,7 @@ func editTwoWriters(x *play) {
 	}
 	wg.Wait()
 	if !x.Failed() {
-		x.counted(edits)
+		x.counted(slices.Repeat([]int{edits}, editors)...)
 	}
 }
 
@@ -112,23 +116,32 @@ func editTwoWriters(x *play) {
 // so that a client which takes its time to connect comes to its turn. An edit that fails is made again; one that is
 // acknowledged must stay.
 func disturbed(x *play, disturb func(context.Context) error, pause time.Duration) {
+	const (
+		enough = 25 // edits of each editor
+		least  = 2  // disturbances: the editors go on until they have been through so many, however quick the store is
+	)
 	x.counters()
-	const edits = 25
+	edits := make([]int, editors)
 	ctx, stop := context.WithCancel(context.Background())
 	var disturber, wg sync.WaitGroup
+	var disturbances atomic.Int64
+	var failed atomic.Bool
+	var broken error // of the harness; the disturber's until it has ended
 	disturber.Go(func() {
 		for ; wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
-			if err := disturb(ctx); err != nil {
-				x.Error("harness:", err)
+			if broken = disturb(ctx); broken != nil {
+				failed.Store(true)
 				return
 			}
+			disturbances.Add(1)
 		}
 	})
 	end := time.Now().Add(x.c.Recovery + 20*x.c.Latency)
 	for e := range editors {
 		w := x.editor()
 		wg.Go(func() {
-			for n := 1; n <= edits; n++ {
+			for n := 1; n <= enough || disturbances.Load() < least && !failed.Load(); n++ {
+				edits[e] = n
 				for {
 					var lost error
 					change := count(e, n-1, n, &lost)
@@ -157,6 +170,8 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 	wg.Wait()
 	stop()
 	disturber.Wait()
+	x.must(broken)
+	x.Logf("%v edits, %d disturbances", edits, disturbances.Load())
 	if h, ok := x.h.(Breaker); ok {
 		x.must(h.Heal())
 	}
@@ -165,7 +180,7 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 		return problemOf(err)
 	})
 	if !x.Failed() {
-		x.counted(edits)
+		x.counted(edits...)
 	}
 }
 
@@ -186,7 +201,7 @@ func editBrokenMidWrite(x *play) {
 // faults: F139 F164
 func editRestartedMidWrite(x *play) {
 	r := need[Restarter](x)
-	disturbed(x, func(context.Context) error { return r.Restart() }, x.c.Latency/10)
+	disturbed(x, func(context.Context) error { return r.Restart() }, 10*time.Millisecond)
 }
 
 // An edit of a document that is not there creates it, and one after a deletion does so again.

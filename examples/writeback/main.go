@@ -11,6 +11,7 @@
 //	quit
 //
 // Other stores: etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key,
+// nacos://host:port/group/dataid?namespace=id,
 // apollo://host:port/app/namespace/key?portal=host:port&env=LOCAL&user=apollo with the token in RULEWIRE_APOLLO_TOKEN.
 package main
 

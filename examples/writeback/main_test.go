@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	// The client of Nacos's SDK, and the rotation of its log.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
 }
 
 // process is a running command.
@@ -167,6 +168,7 @@ func twoProcesses(t *testing.T, address string) {
 
 func TestAddressesOfStores(t *testing.T) {
 	for _, address := range []string{"etcd://127.0.0.1:1/rules", "redis://127.0.0.1:1/0/rules?channel=c", "consul://127.0.0.1:1/rules",
+		"nacos://127.0.0.1:1/SENTINEL_GROUP/rules?namespace=dev",
 		"file://" + t.TempDir() + "/flow.json", "apollo://127.0.0.1:1/app/application/rules?portal=127.0.0.1:1",
 		"apollo://127.0.0.1:1/app/flow.json/content?admin=127.0.0.1:1"} {
 		s, err := open(address)
@@ -176,7 +178,7 @@ func TestAddressesOfStores(t *testing.T) {
 		}
 		s.close()
 	}
-	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "apollo://h/app/rules?admin=h", "apollo://h/app/space/rules", "%"} {
+	for _, address := range []string{"", "file://", "nosuch://x/y", "redis://h/rules", "apollo://h/app/rules?admin=h", "apollo://h/app/space/rules", "nacos://h/G/d", "nacos://h:1/d", "%"} {
 		if _, err := open(address); err == nil {
 			t.Errorf("%q opens", address)
 		}

@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/nacos-group/nacos-sdk-go/v2/clients"
+	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
+	"github.com/nacos-group/nacos-sdk-go/v2/vo"
 	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -15,6 +20,7 @@ import (
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/etcd"
 	"github.com/rulewire/rulewire/file"
+	"github.com/rulewire/rulewire/nacos"
 	"github.com/rulewire/rulewire/redis"
 	"github.com/rulewire/rulewire/writable"
 )
@@ -26,8 +32,8 @@ type store struct {
 	close  func()
 }
 
-var errStore = errors.New("want file:///path, etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key or " +
-	"apollo://host:port/app/namespace/key?portal=host:port")
+var errStore = errors.New("want file:///path, etcd://host:port/key, redis://host:port/db/key?channel=name, consul://host:port/key, " +
+	"nacos://host:port/group/dataid?namespace=id or apollo://host:port/app/namespace/key?portal=host:port")
 
 // open makes the store that an address names. Rulewire borrows clients; who makes one, as here, closes it.
 func open(address string) (store, error) {
@@ -73,8 +79,34 @@ func open(address string) (store, error) {
 		}
 		sink, err := consul.NewSink(client, key)
 		return store{source, sink, func() {}}, err
+	case "nacos":
+		return openNacos(u, key)
 	}
 	return store{}, errStore
+}
+
+func openNacos(u *url.URL, path string) (store, error) {
+	group, dataID, ok := strings.Cut(path, "/")
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if !ok || err != nil {
+		return store{}, errStore
+	}
+	files := filepath.Join(os.TempDir(), "rulewire-writeback") // the SDK's log and cache; Rulewire writes none
+	password, _ := u.User.Password()
+	client, err := clients.NewConfigClient(vo.NacosClientParam{
+		ClientConfig: &constant.ClientConfig{NamespaceId: u.Query().Get("namespace"), Username: u.User.Username(), Password: password,
+			LogDir: files, CacheDir: files, NotLoadCacheAtStart: true},
+		ServerConfigs: []constant.ServerConfig{{IpAddr: u.Hostname(), Port: port}},
+	})
+	if err != nil {
+		return store{}, err
+	}
+	source, err := nacos.NewSource(client, dataID, group)
+	if err != nil {
+		return store{}, err
+	}
+	sink, err := nacos.NewSink(client, dataID, group)
+	return store{source, sink, client.CloseClient}, err
 }
 
 func openRedis(u *url.URL, path string) (store, error) {

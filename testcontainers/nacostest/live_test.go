@@ -1,11 +1,19 @@
 package nacostest_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,8 +26,10 @@ import (
 	"github.com/rulewire/rulewire/nacos"
 	"github.com/rulewire/rulewire/property"
 	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/testcontainers/certs"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/testcontainers/nacostest"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // soon is within which a change is in force on a machine that is busy with other tests.
@@ -30,6 +40,11 @@ func open(t testing.TB, c *client, at nacostest.Config, i int, b *board, options
 	t.Helper()
 	src, err := nacos.NewSource(c, at.DataID, at.Group)
 	must(t, err)
+	return follower(t, src, i, b, options...)
+}
+
+func follower(t testing.TB, src *nacos.Source, i int, b *board, options ...datasource.Option) *datasource.Readable[rule.Flow] {
+	t.Helper()
 	listener := property.ListenerFunc[[]rule.Flow](func(_ context.Context, rules []rule.Flow) error {
 		if len(rules) > 0 {
 			b.got(i, int(rules[0].Count))
@@ -41,6 +56,25 @@ func open(t testing.TB, c *client, at nacostest.Config, i int, b *board, options
 	must(t, r.Start(t.Context()))
 	t.Cleanup(func() { must(t, r.Close()) })
 	return r
+}
+
+// until waits for what a status will say.
+func until(t testing.TB, within time.Duration, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(within); !is(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %v", within)
+		}
+	}
+}
+
+// admin is the configuration of a user who may do everything.
+func admin(s *nacostest.Server) constant.ClientConfig {
+	return constant.ClientConfig{Username: s.User(), Password: s.Password()}
 }
 
 func inForce(t testing.TB, b *board, n int, within time.Duration) {
@@ -57,15 +91,14 @@ func quick() datasource.Option { return datasource.Backoff(50*time.Millisecond, 
 // no periodic read brought it.
 //
 // faults: F080 F081
-func TestTwoHundredDocuments(t *testing.T) {
-	s := nacostest.Run(t)
+func twoHundredDocuments(t *testing.T, s *nacostest.Server) {
 	web, err := link.Listen(s.AdminHTTP())
 	must(t, err)
 	defer web.Close()
 	grpc, err := link.Listen(s.AdminGRPC())
 	must(t, err)
 	defer grpc.Close()
-	c := newClient(t, constant.ClientConfig{}, nacostest.ServerConfigs(web, grpc))
+	c := newClient(t, admin(s), nacostest.ServerConfigs(web, grpc))
 	const documents = 200
 	at := make([]nacostest.Config, documents)
 	b := newBoard(documents)
@@ -97,9 +130,8 @@ func TestTwoHundredDocuments(t *testing.T) {
 }
 
 // faults: F148 F149
-func TestHundredCyclesLeaveNothing(t *testing.T) {
-	s := nacostest.Run(t)
-	c := newClient(t, constant.ClientConfig{}, s.ServerConfigs())
+func hundredCyclesLeaveNothing(t *testing.T, s *nacostest.Server) {
+	c := newClient(t, admin(s), s.ServerConfigs())
 	at := nacostest.Config{Group: group, DataID: newName()}
 	must(t, s.Put(t.Context(), at, numbered(1)))
 	cycle := func() {
@@ -152,24 +184,20 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// Ten times killed and started while numbered writes go on: what was acknowledged is never undone, numbers in force only
+// Killed and started again and again while numbered writes go on: what was acknowledged is never undone, numbers in force only
 // rise, and the last one gets there.
 //
 // faults: F080 F164
-func TestTenKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server ten times")
-	}
-	s := nacostest.Run(t)
-	if !s.Contained() {
-		t.Skip("the server is not ours to kill")
-	}
-	c := newClient(t, constant.ClientConfig{}, s.ServerConfigs())
+func kills(t *testing.T, s *nacostest.Server) {
+	times, err := strconv.Atoi(cmp.Or(os.Getenv("RULEWIRE_NACOS_KILLS"), "3")) // the stand-in's test has ten
+	must(t, err)
+	c := newClient(t, admin(s), s.ServerConfigs())
 	at := nacostest.Config{Group: group, DataID: newName()}
 	sink, err := nacos.NewSink(c, at.DataID, at.Group)
 	must(t, err)
 	now, err := sink.Write(t.Context(), numbered(1), "")
 	must(t, err)
+	addresses := s.ServerConfigs()
 	b := newBoard(1)
 	r := open(t, c, at, 0, b, quick())
 	inForce(t, b, 1, soon)
@@ -212,7 +240,7 @@ func TestTenKills(t *testing.T) {
 			}
 		}
 	})
-	for i := range 10 {
+	for i := range times {
 		must(t, s.Kill(t.Context()))
 		up := time.Now()
 		must(t, s.Start(t.Context()))
@@ -240,45 +268,136 @@ func TestTenKills(t *testing.T) {
 	final, err := sink.Read(t.Context())
 	must(t, err)
 	inForce(t, b, parse(string(final.Data)), soon)
+	if !reflect.DeepEqual(s.ServerConfigs(), addresses) {
+		t.Error("the server's address changed")
+	}
 }
 
+// The server speaks TLS and lets in who shows a certificate. A client's files may be renewed: each connection reads them.
+//
 // faults: F112
-func TestTLS(t *testing.T) {
-	s := nacostest.Run(t, nacostest.WithTLS(), nacostest.WithAuth())
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(ca, s.CA(), 0o600))
+func mutualTLS(t *testing.T, s *nacostest.Server) {
+	file := func(name string, data []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
 	at := nacostest.Config{Group: group, DataID: newName()}
 	must(t, s.Put(t.Context(), at, numbered(7)))
-	config := constant.ClientConfig{Username: s.User(), Password: s.Password(), TLSCfg: constant.TLSConfig{Appointed: true, Enable: true, CaFile: ca}}
+	config := admin(s)
+	config.TLSCfg = constant.TLSConfig{Appointed: true, Enable: true, CaFile: file("ca.pem", s.CA()),
+		CertFile: file("cert.pem", s.ClientCert().Cert), KeyFile: file("key.pem", s.ClientCert().Key)}
 	b := newBoard(1)
 	open(t, newClient(t, config, s.ServerConfigs()), at, 0, b)
 	inForce(t, b, 7, soon)
 	must(t, s.Put(t.Context(), at, numbered(8)))
 	inForce(t, b, 8, soon)
 
+	stranger := certs.New(t)
+	pair := stranger.Sign(t, "client")
+	for name, spoil := range map[string]func(*constant.TLSConfig){
+		"nobody vouches for the server":    func(c *constant.TLSConfig) { c.CaFile = "" },
+		"another authority vouches for it": func(c *constant.TLSConfig) { c.CaFile = file("ca.pem", stranger.PEM) },
+		"the client has no certificate":    func(c *constant.TLSConfig) { c.CertFile, c.KeyFile = "", "" },
+		"the client's is of another authority": func(c *constant.TLSConfig) {
+			c.CertFile, c.KeyFile = file("cert.pem", pair.Cert), file("key.pem", pair.Key)
+		},
+		"the server is expected by another name": func(c *constant.TLSConfig) { c.ServerNameOverride = "nacos.example" },
+	} {
+		spoiled := config
+		spoil(&spoiled.TLSCfg)
+		src, err := nacos.NewSource(newClient(t, spoiled, s.ServerConfigs()), at.DataID, at.Group)
+		must(t, err)
+		if doc, err := src.Read(t.Context()); err == nil {
+			t.Errorf("%s: %s", name, doc.Data)
+		}
+	}
+}
+
+// Login and requests over TLS that ends at a proxy before the server.
+//
+// faults: F112
+func tlsProxy(t *testing.T, s *nacostest.Server) {
+	authority := certs.New(t)
+	pair := authority.Sign(t, "nacos", "127.0.0.1")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(ca, authority.PEM, 0o600))
+	at := nacostest.Config{Group: group, DataID: newName()}
+	must(t, s.Put(t.Context(), at, numbered(7)))
+	config := admin(s)
+	config.TLSCfg = constant.TLSConfig{Appointed: true, Enable: true, CaFile: ca}
+	servers := []constant.ServerConfig{{Scheme: "https", ContextPath: "/nacos", IpAddr: "127.0.0.1",
+		Port: terminate(t, s.AdminHTTP(), pair), GrpcPort: terminate(t, s.AdminGRPC(), pair)}}
+	c := newClient(t, config, servers)
+	b := newBoard(1)
+	open(t, c, at, 0, b)
+	inForce(t, b, 7, soon)
+	sink, err := nacos.NewSink(c, at.DataID, at.Group)
+	must(t, err)
+	doc, err := sink.Read(t.Context())
+	must(t, err)
+	if _, err = sink.Write(t.Context(), numbered(8), doc.Revision); err != nil {
+		t.Fatal(err)
+	}
+	inForce(t, b, 8, soon)
+
 	config.TLSCfg.CaFile = ""
-	src, err := nacos.NewSource(newClient(t, config, s.ServerConfigs()), at.DataID, at.Group)
+	src, err := nacos.NewSource(newClient(t, config, servers), at.DataID, at.Group)
 	must(t, err)
 	if doc, err := src.Read(t.Context()); err == nil {
 		t.Errorf("a certificate that nobody vouches for was accepted: %s", doc.Data)
 	}
 }
 
+// terminate is a proxy that speaks TLS to its clients and TCP to target.
+func terminate(t *testing.T, target string, pair certs.Pair) (port uint64) {
+	t.Helper()
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	must(t, err)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	must(t, err)
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+	})
+	wg.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer in.Close()
+				out, err := net.Dial("tcp", target)
+				if err != nil {
+					return
+				}
+				wg.Go(func() {
+					_, _ = io.Copy(in, out)
+					_ = in.Close()
+				})
+				_, _ = io.Copy(out, in)
+				_ = out.Close()
+			})
+		}
+	})
+	return uint64(l.Addr().(*net.TCPAddr).Port)
+}
+
 // Tokens of five seconds: the connection lives on, each request has a token that is good.
 //
 // faults: F111 F112
-func TestTokensThatExpire(t *testing.T) {
-	s := nacostest.Run(t, nacostest.WithAuth(), nacostest.WithProperty("nacos.core.auth.plugin.nacos.token.expire.seconds", "5"),
-		nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
+func tokensThatExpire(t *testing.T, s *nacostest.Server) {
 	at := nacostest.Config{Group: group, DataID: newName()}
 	must(t, s.Put(t.Context(), at, numbered(1)))
-	c := newClient(t, constant.ClientConfig{Username: s.User(), Password: s.Password()}, s.ServerConfigs())
+	c := newClient(t, admin(s), s.ServerConfigs())
 	b := newBoard(1)
 	r := open(t, c, at, 0, b, datasource.Relist(time.Second))
 	inForce(t, b, 1, soon)
-	end := time.After(15 * time.Second)
+	end := time.After(2*tokenLife + time.Second)
 	for n := 2; ; n++ {
-		must(t, put(t, s, at, numbered(n)))
+		must(t, s.Put(t.Context(), at, numbered(n)))
 		inForce(t, b, n, soon)
 		select {
 		case <-end:
@@ -291,17 +410,33 @@ func TestTokensThatExpire(t *testing.T) {
 	}
 }
 
-// put is Put once more where the helper's own token had expired.
-func put(t testing.TB, s *nacostest.Server, at nacostest.Config, data []byte) error {
-	if err := s.Put(t.Context(), at, data); err != nil {
-		return s.Put(t.Context(), at, data)
+// A user's password is changed: once his token is over the status says that he is refused, his rules stay, and they
+// follow again when the application has the new password.
+//
+// faults: F111
+func rotatedPassword(t *testing.T, s *nacostest.Server) {
+	at := nacostest.Config{Namespace: "rotated", Group: group, DataID: newName()}
+	must(t, s.Put(t.Context(), at, numbered(1)))
+	must(t, s.AddUser(t.Context(), "rotated", password, at.Namespace, "r"))
+	login := nacos.NewLogin("rotated", password)
+	src, err := nacos.NewSource(newClient(t, constant.ClientConfig{NamespaceId: at.Namespace}, s.ServerConfigs()), at.DataID, at.Group, nacos.SignIn(login))
+	must(t, err)
+	b := newBoard(1)
+	r := follower(t, src, 0, b, datasource.Relist(time.Second), quick())
+	inForce(t, b, 1, soon)
+	const next = "an0ther-pass"
+	must(t, s.SetPassword(t.Context(), "rotated", next))
+	until(t, 3*tokenLife+soon, func() bool { return errors.Is(r.Status().LastError, nacos.ErrDenied) })
+	if st := r.Status(); st.Rules != 1 {
+		t.Errorf("%d rules in force while the password is refused", st.Rules)
 	}
-	return nil
+	must(t, s.Put(t.Context(), at, numbered(2)))
+	login.Set("rotated", next)
+	inForce(t, b, 2, soon)
 }
 
 // faults: F112 F113
-func TestRightsAndNamespaces(t *testing.T) {
-	s := nacostest.Run(t, nacostest.WithAuth(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
+func rightsAndNamespaces(t *testing.T, s *nacostest.Server) {
 	at := nacostest.Config{Namespace: "team-a", Group: group, DataID: newName()}
 	elsewhere := at
 	elsewhere.Namespace = "team-b"
@@ -335,6 +470,21 @@ func TestRightsAndNamespaces(t *testing.T) {
 	if _, err := src.Read(t.Context()); !errors.Is(err, nacos.ErrDenied) {
 		t.Errorf("a wrong password: %v", err)
 	}
+	config.Username = "nobody" // 2.3.2 answers with status 500, so that the error is a failure of the server's
+	src, err = nacos.NewSource(newClient(t, config, s.ServerConfigs()), at.DataID, at.Group)
+	must(t, err)
+	if doc, err := src.Read(t.Context()); err == nil || strings.Contains(err.Error(), config.Password) {
+		t.Errorf("a user that does not exist: %s, %v", doc.Data, err)
+	}
+	// A namespace in another letter case is another one: nothing is there, and the ID says which was asked.
+	config = admin(s)
+	config.NamespaceId = "Team-A"
+	src, err = nacos.NewSource(newClient(t, config, s.ServerConfigs()), at.DataID, at.Group)
+	must(t, err)
+	r := follower(t, src, 0, newBoard(1), datasource.OnStart(datasource.Empty))
+	until(t, soon, func() bool {
+		return r.Status().Presence == datasource.Missing && strings.Contains(r.Status().SourceID, "Team-A")
+	})
 	for _, c := range []nacostest.Config{at, elsewhere} {
 		if data, ok, err := s.Get(t.Context(), c); err != nil || !ok || string(data) == string(numbered(9)) {
 			t.Errorf("%+v is %s (%v, %v)", c, data, ok, err)
@@ -346,10 +496,10 @@ func TestRightsAndNamespaces(t *testing.T) {
 // no file, and takes no value from the client's files when the server can't be reached.
 //
 // faults: F166
-func TestClientOfTheSDK(t *testing.T) {
-	s := nacostest.Run(t)
+func clientOfTheSDK(t *testing.T, s *nacostest.Server) {
 	dir := t.TempDir()
 	c := sdk(t, s.ServerConfigs(), func(c *constant.ClientConfig) {
+		c.Username, c.Password = s.User(), s.Password()
 		c.LogDir, c.CacheDir, c.DisableUseSnapShot = filepath.Join(dir, "log"), filepath.Join(dir, "cache"), false
 	})
 	at := nacostest.Config{Group: group, DataID: newName()}
@@ -383,5 +533,63 @@ func TestClientOfTheSDK(t *testing.T) {
 	}
 	if doc, err := src.Read(t.Context()); err == nil {
 		t.Errorf("with the link cut a read says %s", doc.Data)
+	}
+}
+
+// Deleted and written again, three times, while a listener is busy with an earlier text: the last text is in force.
+//
+// faults: F004 F017 F136
+func deletedAndWrittenAgainWhileAListenerRuns(t *testing.T, s *nacostest.Server) {
+	at := nacostest.Config{Group: group, DataID: newName()}
+	must(t, s.Put(t.Context(), at, numbered(1)))
+	src, err := nacos.NewSource(newClient(t, admin(s), s.ServerConfigs()), at.DataID, at.Group)
+	must(t, err)
+	busy, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b := newBoard(1)
+	r, err := datasource.New(src, converter.JSON[rule.Flow](), property.ListenerFunc[[]rule.Flow](func(_ context.Context, rules []rule.Flow) error {
+		if len(rules) > 0 && rules[0].Count == 2 {
+			once.Do(func() {
+				close(busy)
+				<-hold
+			})
+		}
+		n := 0
+		if len(rules) > 0 {
+			n = int(rules[0].Count)
+		}
+		b.got(0, n)
+		return nil
+	}), datasource.Logger(nil), datasource.OnMissing(datasource.Clear), datasource.Relist(time.Hour))
+	must(t, err)
+	must(t, r.Start(t.Context()))
+	defer func() { must(t, r.Close()) }()
+	inForce(t, b, 1, soon)
+	must(t, s.Put(t.Context(), at, numbered(2)))
+	<-busy
+	for n := 3; n <= 5; n++ {
+		must(t, s.Remove(t.Context(), at))
+		must(t, s.Put(t.Context(), at, numbered(n)))
+	}
+	close(hold)
+	inForce(t, b, 5, soon)
+	must(t, s.Delete(t.Context(), at))
+	inForce(t, b, 0, soon)
+}
+
+// A document over the 100 KB of Nacos's own default for managed capacity, which a server does not apply unless told to,
+// is written; one over the 10 MiB of a request is refused by its type, and what was there stays.
+func sizes(t *testing.T, s *nacostest.Server) {
+	at := nacostest.Config{Group: group, DataID: newName()}
+	sink, err := nacos.NewSink(newClient(t, admin(s), s.ServerConfigs()), at.DataID, at.Group, nacos.MaxBytes(32<<20), nacos.Timeout(latency))
+	must(t, err)
+	text := []byte(strings.Repeat(" ", 100<<10) + string(numbered(1)))
+	doc, err := sink.Write(t.Context(), text, writable.Absent)
+	must(t, err)
+	if _, err := sink.Write(t.Context(), bytes.Repeat([]byte("x"), 11<<20), doc.Revision); !errors.Is(err, datasource.ErrTooLarge) {
+		t.Errorf("over the limit of a request: %v", err)
+	}
+	if now, err := sink.Read(t.Context()); err != nil || now.Revision != doc.Revision {
+		t.Errorf("afterwards: %d bytes, %v", len(now.Data), err)
 	}
 }

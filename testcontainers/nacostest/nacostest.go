@@ -70,6 +70,7 @@ type Server struct {
 	*testcontainers.Node
 	user, password string
 	ca             []byte
+	pair           certs.Pair
 	http           *http.Client
 
 	mu    sync.Mutex
@@ -88,6 +89,7 @@ type Config struct {
 type settings struct {
 	properties map[string]string
 	auth, tls  bool
+	mutual     bool
 	flags      []string
 }
 
@@ -108,8 +110,14 @@ func WithProperty(name, value string) Option {
 // WithAuth has the server ask for a user and a password. See User.
 func WithAuth() Option { return func(s *settings) error { s.auth = true; return nil } }
 
-// WithTLS has the server speak gRPC over TLS only. HTTP stays as it is. See Server.CA.
+// WithTLS has the server speak gRPC over TLS with who asks for it; others it lets in as before. HTTP stays as it is. See
+// Server.CA.
 func WithTLS() Option { return func(s *settings) error { s.tls = true; return nil } }
+
+// WithMutualTLS is WithTLS with a server that asks those for a certificate of its authority. See Server.ClientCert.
+func WithMutualTLS() Option {
+	return func(s *settings) error { s.tls, s.mutual = true, true; return nil }
+}
 
 // Run starts a Nacos server, or uses the one that AddrEnv names if there are no options.
 func Run(t testing.TB, options ...Option) *Server {
@@ -154,7 +162,13 @@ func Run(t testing.TB, options ...Option) *Server {
 		pair := authority.Sign(t, "nacos", "127.0.0.1", "localhost")
 		s.ca = authority.PEM
 		files["/etc/nacos/cert.pem"], files["/etc/nacos/key.pem"] = pair.Cert, pair.Key
-		for name, value := range map[string]string{"enableTls": "true", "certChainFile": "file:/etc/nacos/cert.pem", "certPrivateKey": "file:/etc/nacos/key.pem"} {
+		options := map[string]string{"enableTls": "true", "certChainFile": "file:/etc/nacos/cert.pem", "certPrivateKey": "file:/etc/nacos/key.pem"}
+		if set.mutual {
+			s.pair = authority.Sign(t, "client")
+			files["/etc/nacos/ca.pem"] = s.ca
+			options["mutualAuthEnable"], options["trustCollectionCertFile"] = "true", "file:/etc/nacos/ca.pem"
+		}
+		for name, value := range options {
 			set.flags = append(set.flags, "-Dnacos.remote.server.rpc.tls."+name+"="+value)
 			set.properties["nacos.remote.server.rpc.tls."+name] = value
 		}
@@ -224,6 +238,9 @@ func (s *Server) Password() string { return s.password }
 
 // CA is the authority of the server's certificate, PEM; nil without WithTLS.
 func (s *Server) CA() []byte { return slices.Clone(s.ca) }
+
+// ClientCert is a certificate that the server lets in, with its key, PEM; empty without WithMutualTLS.
+func (s *Server) ClientCert() certs.Pair { return s.pair }
 
 // ServerConfigs are those of a client under test, through the links.
 func (s *Server) ServerConfigs() []constant.ServerConfig { return ServerConfigs(s.HTTP(), s.GRPC()) }
@@ -330,6 +347,9 @@ func (s *Server) call(ctx context.Context, method, v1, v3 string, form url.Value
 		s.mu.Lock()
 		s.token = "" // it may have expired
 		s.mu.Unlock()
+		if token != "" {
+			return s.call(ctx, method, v1, v3, form)
+		}
 	}
 	return status, data, err
 }

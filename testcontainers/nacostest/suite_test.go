@@ -31,6 +31,10 @@ const (
 	limit = 1 << 20
 	// latency is what such a machine takes for a login, a new connection and a write.
 	latency = 15 * time.Second
+	// edits of each of two writers: a server takes a tenth of a second for one. On the driver's stand-in it is a thousand.
+	edits = 50
+	// tokenLife is how long a token of TestKilledServer lasts.
+	tokenLife = 5 * time.Second
 )
 
 func must(t testing.TB, err error) {
@@ -166,7 +170,10 @@ func (h *harness) Restart() error {
 	if !h.s.Contained() {
 		return fmt.Errorf("%w: the server is not ours", datasourcetest.ErrUnplayable)
 	}
-	return h.s.Restart(h.ctx())
+	if err := h.s.Kill(h.ctx()); err != nil { // a stop takes seconds longer
+		return err
+	}
+	return h.s.Start(h.ctx())
 }
 
 func (h *harness) Misconfigured() map[string]error {
@@ -195,19 +202,53 @@ func helpers() []goleak.Option {
 	return all
 }
 
-// run is a server that asks for a user, and looks his rights up each time; or the one of the environment.
-func run(t testing.TB) *nacostest.Server {
-	if os.Getenv(nacostest.AddrEnv) != "" {
-		return nacostest.Run(t)
-	}
-	return nacostest.Run(t, nacostest.WithAuth(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
+// The log of a client of the SDK has a goroutine that nothing ends.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
 }
 
-// The suites look for goroutines that are left, so they do not run beside other tests.
+// TestServer has one server for all that it can be asked to do: a server takes longer to start than most of this to run.
+// It asks for a user, looks his rights up each time, and speaks TLS with who wants it; or it is the one of the environment.
+func TestServer(t *testing.T) {
+	var s *nacostest.Server
+	external := os.Getenv(nacostest.AddrEnv) != ""
+	if external {
+		s = nacostest.Run(t)
+	} else {
+		s = nacostest.Run(t, nacostest.WithAuth(), nacostest.WithMutualTLS(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
+	}
+	// Cases look for goroutines that are left, so they run one after the other.
+	config := datasourcetest.Config{New: newHarness(s), Latency: latency, Leaks: helpers(), Edits: edits}
+	t.Run("Conformance", func(t *testing.T) { datasourcetest.Run(t, config) })
+	t.Run("SinkConformance", func(t *testing.T) { datasourcetest.RunSink(t, config) })
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *nacostest.Server)
+		own  bool // needs what only a server of ours is set to
+	}{
+		{"TwoHundredDocuments", twoHundredDocuments, false},
+		{"HundredCyclesLeaveNothing", hundredCyclesLeaveNothing, false},
+		{"DeletedAndWrittenAgainWhileAListenerRuns", deletedAndWrittenAgainWhileAListenerRuns, false},
+		{"Sizes", sizes, false},
+		{"ClientOfTheSDK", clientOfTheSDK, false},
+		{"TLSProxy", tlsProxy, false},
+		{"MutualTLS", mutualTLS, true},
+		{"RightsAndNamespaces", rightsAndNamespaces, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.own && external {
+				t.Skip("the server is not ours to configure")
+			}
+			c.run(t, s)
+		})
+	}
+}
 
-func TestConformance(t *testing.T) {
-	s := run(t)
-	config := datasourcetest.Config{New: newHarness(s), Latency: latency, Leaks: helpers()}
-	datasourcetest.Run(t, config)
-	t.Run("Sink", func(t *testing.T) { datasourcetest.RunSink(t, config) })
+// TestKilledServer is about a server that is killed, and about one that gives tokens of a few seconds.
+func TestKilledServer(t *testing.T) {
+	s := nacostest.Run(t, nacostest.WithAuth(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"),
+		nacostest.WithProperty("nacos.core.auth.plugin.nacos.token.expire.seconds", strconv.Itoa(int(tokenLife.Seconds()))))
+	t.Run("TokensThatExpire", func(t *testing.T) { tokensThatExpire(t, s) })
+	t.Run("RotatedPassword", func(t *testing.T) { rotatedPassword(t, s) })
+	t.Run("Kills", func(t *testing.T) { kills(t, s) })
 }

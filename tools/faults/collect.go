@@ -103,7 +103,7 @@ func parse(name string, text []byte, inTest bool) ([]cover, error) {
 					errs = append(errs, fmt.Errorf("%s: %w: %q is no fault id", at, errComment, id))
 				}
 			}
-			if inTest && (fn.Recv != nil || !testFunc.MatchString(fn.Name.Name)) {
+			if inTest && !isTest(fn) {
 				errs = append(errs, fmt.Errorf("%s: %w: %s is not a test", at, errComment, fn.Name.Name))
 			}
 			ids = append(ids, named...)
@@ -120,4 +120,24 @@ func parse(name string, text []byte, inTest bool) ([]cover, error) {
 		}
 	}
 	return covers, errors.Join(errs...)
+}
+
+// isTest accepts tests, and the cases of a test that hands each what they share: functions of a *testing.T and more.
+func isTest(fn *ast.FuncDecl) bool {
+	if fn.Recv != nil {
+		return false
+	}
+	if testFunc.MatchString(fn.Name.Name) {
+		return true
+	}
+	params := fn.Type.Params.List
+	if len(params) < 2 {
+		return false
+	}
+	star, ok := params[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	name, ok := star.X.(*ast.SelectorExpr)
+	return ok && name.Sel.Name == "T"
 }

@@ -16,6 +16,7 @@ F002 | K1 | waits | later issue
 func TestCommentsBecomeRows(t *testing.T) {
 	root := fstest.MapFS{
 		"file/file_test.go": {Data: []byte("package file\n\n// TestKeep keeps.\n// faults: F001\nfunc TestKeep(t *testing.T) {}\n")},
+		"live/live_test.go": {Data: []byte("package live\n\n// faults: F002\nfunc kills(t *testing.T, s *server) {}\n")},
 		"datasource/datasourcetest/cases.go": {Data: []byte(
 			"package datasourcetest\n\n// faults: F001, F002\nfunc caseRead() {}\n")},
 		".cache/x_test.go":        {Data: []byte("package broken {")},
@@ -35,7 +36,7 @@ func TestCommentsBecomeRows(t *testing.T) {
 	doc := string(render(list))
 	for _, want := range []string{
 		"| F001 | keeps the rules | `datasource/datasourcetest.caseRead`, `file.TestKeep` |",
-		"| F002 | waits | `datasource/datasourcetest.caseRead` |",
+		"| F002 | waits | `datasource/datasourcetest.caseRead`, `live.kills` |",
 		"2 faults: 2 covered by\ntests, 0 waiting for a later issue, 0 open",
 	} {
 		if !strings.Contains(doc, want) {
@@ -51,6 +52,7 @@ func TestBadCommentsAreRefused(t *testing.T) {
 		"no id":        "package p\n\n// faults:\nfunc TestX(t *testing.T) {}\n",
 		"wrong id":     "package p\n\n// faults: F1\nfunc TestX(t *testing.T) {}\n",
 		"not a test":   "package p\n\n// faults: F001\nfunc helper() {}\n",
+		"not a case":   "package p\n\n// faults: F001\nfunc helper(t *testing.T) {}\n",
 		"not go":       "package {",
 	} {
 		if _, err := collect(fstest.MapFS{"p/p_test.go": {Data: []byte(text)}}); err == nil {
