@@ -21,7 +21,7 @@ run: ## an example service on rule files (RULES=dir ADDR=127.0.0.1:0 COMMAND=127
 bench: ## one table: work, ours, theirs, ratio, budget, met or not
 	go run ./bench
 
-bench-backends: ## the same on the real servers: write → listener, beside sentinel-golang's own data sources (STORE=regexp; KEYS=1000: what so many keys take)
+bench-backends: ## write → listener on the real servers, beside RULEWIRE_BENCH_PEER (STORE=regexp; KEYS=1000: what so many keys take)
 	go run ./bench/backends $(if $(STORE),-store '$(STORE)') $(if $(KEYS),-keys $(KEYS))
 
 fuzz: ## every fuzz target for a while (TARGET=regexp TIME=10m)

@@ -2,11 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/rulewire/rulewire/datasource"
 )
@@ -20,22 +27,61 @@ func (data at) Read(context.Context) (datasource.Document, error) {
 	return datasource.Document{Presence: datasource.Present, Data: data, Revision: "1"}, nil
 }
 
-func TestBothSidesReadTheNumberOfADocument(t *testing.T) {
-	if err := quietTheirs(); err != nil {
-		t.Fatal(err)
-	}
-	theirs := newTold()
-	if err := handler(theirs).Handle(document(42)); err != nil {
-		t.Fatal(err)
-	}
+func TestOurSideReadsTheNumberOfADocument(t *testing.T) {
 	ours, err := follow(t.Context(), t, at(document(42)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, told := range map[string]*told{"theirs": theirs, "ours": ours} {
-		if seen := <-told.sightings; seen.number != 42 {
-			t.Errorf("%s: %d", name, seen.number)
+	if seen := <-ours.sightings; seen.number != 42 {
+		t.Error(seen.number)
+	}
+}
+
+// asPeer makes of this test binary a peer that answers the order's address, which is a text, line by line.
+const asPeer = "RULEWIRE_BENCH_TEST_AS_PEER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asPeer) != "" {
+		os.Exit(playPeer(os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func playPeer(in io.Reader, out io.Writer) int {
+	input := json.NewDecoder(in)
+	var order peerOrder
+	if err := input.Decode(&order); err != nil || order.Store != "test" || order.Folder == "" {
+		return 2
+	}
+	fmt.Fprint(out, order.Addr)
+	if _, err := input.Token(); !errors.Is(err, io.EOF) {
+		return 3
+	}
+	return 0
+}
+
+func TestPeerTellsItsNumbersAndEndsWithItsInput(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asPeer, "1")
+	t.Run("open", func(t *testing.T) {
+		told, err := openPeer(t.Context(), t, program, peerOrder{Store: "test", Addr: "7 1000\n8 2000\n"})
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, want := range []sighting{{7, time.Unix(0, 1000)}, {8, time.Unix(0, 2000)}} {
+			if got := <-told.sightings; got != want {
+				t.Errorf("%v instead of %v", got, want)
+			}
+		}
+	})
+	if err := hear(strings.NewReader("1 2\nhello\n3 4\n"), newTold()); !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "hello") {
+		t.Error(err)
+	}
+	if _, err := openPeer(t.Context(), t, "/there/is/no/such/program", peerOrder{}); !errors.Is(err, errPeer) || !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }
 

@@ -1,8 +1,8 @@
-// Command backends measures on the real servers how long a write takes until the listener is called, beside
+// Command backends measures on the real servers how long a write takes until the listener is called, beside a peer such as
 // sentinel-golang's own data sources, and prints one table.
 //
-// Both sides are open in one process, each with a document and a client of its own, and their writes come in turns, so
-// that a busy machine slows both alike. A write counts from before it is sent until the listener has the rules; how long
+// The peer is a program that RULEWIRE_BENCH_PEER names, see peer.go; without it there is only our side. Both have a document and
+// a client of their own, and their writes come in turns, so that a busy machine slows both alike. A write counts from before it is sent until the listener has the rules; how long
 // the store took to acknowledge it is shown beside. The servers run in containers (package testcontainers), or are those
 // that RULEWIRE_ETCD_ADDR and its like name; Apollo is measured where RULEWIRE_APOLLO_CONFIG_ADDR and
 // RULEWIRE_APOLLO_ADMIN_ADDR name one, and always on the stand-in.
@@ -59,10 +59,6 @@ func run(ctx context.Context, w io.Writer) error {
 	if *keys > 0 {
 		return keysTable(ctx, w, match, *keys, *strict)
 	}
-	if err := quietTheirs(); err != nil {
-		return err
-	}
-
 	fmt.Fprintf(w, "%s %s/%s, %d processors; write → listener called\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "store\tside\twrites\tlost\tp50\tp99\tmax\tacknowledged p50, p99\ttheirs/ours p50, p99\tbudget\tmet")
@@ -102,6 +98,9 @@ func run(ctx context.Context, w io.Writer) error {
 		if s.note != "" {
 			notes = append(notes, s.name+": "+s.note)
 		}
+	}
+	if peer() == "" {
+		notes = append(notes, "no peer: "+peerEnv+" names no program")
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -66,14 +66,18 @@ func follow(ctx context.Context, tb testing.TB, source datasource.Source) (*told
 	return t, r.Start(ctx)
 }
 
-// pair makes the two sides of a store whose documents go by a key.
-func pair(ctx context.Context, tb testing.TB, write func(ctx context.Context, key string, data []byte) error, ours datasource.Source, err error, theirs func(*told) (theirSource, error)) ([]side, error) {
+// pair makes the sides of a store whose documents go by a key: ours, and the peer's if there is one and it knows the store.
+func pair(ctx context.Context, tb testing.TB, write func(ctx context.Context, key string, data []byte) error, ours datasource.Source, err error, theirs peerOrder) ([]side, error) {
 	if err != nil {
 		return nil, err
 	}
 	sides := []side{{name: "rulewire"}}
-	if theirs != nil {
-		sides = append(sides, side{name: "sentinel-golang"})
+	program := peer()
+	if theirs.Store == "" {
+		program = ""
+	}
+	if program != "" {
+		sides = append(sides, side{name: "peer"})
 	}
 	for i, key := range []string{oursKey, theirsKey}[:len(sides)] {
 		sides[i].write = func(ctx context.Context, data []byte) error { return write(ctx, key, data) }
@@ -81,41 +85,26 @@ func pair(ctx context.Context, tb testing.TB, write func(ctx context.Context, ke
 			return nil, err
 		}
 	}
-	if sides[0].told, err = follow(ctx, tb, ours); err != nil || theirs == nil {
+	if sides[0].told, err = follow(ctx, tb, ours); err != nil || program == "" {
 		return sides, err
 	}
-	sides[1].told = newTold()
-	source, err := theirs(sides[1].told)
-	if err != nil {
-		return nil, err
-	}
-	tb.Cleanup(func() { _ = source.Close() })
-	return sides, source.Initialize()
+	sides[1].told, err = openPeer(ctx, tb, program, theirs)
+	return sides, err
 }
 
 func openEtcd(ctx context.Context, tb testing.TB) ([]side, error) {
 	server := etcdtest.Run(tb)
 	// Past the link, which would add its own time.
 	endpoints := server.Client().Endpoints()
-	own := func() (*clientv3.Client, error) {
-		c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second})
-		if err == nil {
-			tb.Cleanup(func() { _ = c.Close() })
-		}
-		return c, err
-	}
-	a, err := own()
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	b, err := own()
-	if err != nil {
-		return nil, err
-	}
+	tb.Cleanup(func() { _ = client.Close() })
 	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
 	tb.Cleanup(func() { _ = server.Delete(context.Background(), theirsKey) })
-	source, err := etcd.NewSource(a, oursKey)
-	return pair(ctx, tb, server.Put, source, err, func(t *told) (theirSource, error) { return theirEtcd(b, theirsKey, t) })
+	source, err := etcd.NewSource(client, oursKey)
+	return pair(ctx, tb, server.Put, source, err, peerOrder{Store: "etcd", Addr: endpoints[0], Key: theirsKey})
 }
 
 func openRedis(ctx context.Context, tb testing.TB) ([]side, error) {
@@ -127,7 +116,7 @@ func openRedis(ctx context.Context, tb testing.TB) ([]side, error) {
 	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
 	publish := func(ctx context.Context, key string, data []byte) error { return server.Publish(ctx, key, key, data) }
 	source, err := redis.NewSource(client, oursKey)
-	return pair(ctx, tb, publish, source, err, nil)
+	return pair(ctx, tb, publish, source, err, peerOrder{})
 }
 
 func openConsul(ctx context.Context, tb testing.TB) ([]side, error) {
@@ -135,7 +124,7 @@ func openConsul(ctx context.Context, tb testing.TB) ([]side, error) {
 	tb.Cleanup(func() { _ = server.Delete(context.Background(), oursKey) })
 	tb.Cleanup(func() { _ = server.Delete(context.Background(), theirsKey) })
 	source, err := consul.NewSource(server.Client(), oursKey)
-	return pair(ctx, tb, server.Put, source, err, func(t *told) (theirSource, error) { return theirConsul(server.Client(), theirsKey, t) })
+	return pair(ctx, tb, server.Put, source, err, peerOrder{Store: "consul", Addr: server.Admin(8500), Key: theirsKey})
 }
 
 const nacosGroup = "SENTINEL_GROUP"
@@ -149,12 +138,11 @@ func openNacos(ctx context.Context, tb testing.TB) ([]side, error) {
 	for _, c := range at {
 		tb.Cleanup(func() { _ = server.Remove(context.Background(), c) })
 	}
-	stored := false
+	stored := map[string]bool{}
 	write := func(ctx context.Context, key string, data []byte) error {
-		if !stored { // the first ones are read at once
-			err := server.Put(ctx, at[key], data)
-			stored = key == theirsKey
-			return err
+		if !stored[key] { // the first one is read at once
+			stored[key] = true
+			return server.Put(ctx, at[key], data)
 		}
 		return server.Store(ctx, at[key], data)
 	}
@@ -172,12 +160,12 @@ func openNacos(ctx context.Context, tb testing.TB) ([]side, error) {
 	}
 	tb.Cleanup(client.CloseClient)
 	source, err := nacos.NewSource(client, at[oursKey].DataID, nacosGroup)
-	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) {
-		return theirNacos(server, dir, at[theirsKey].DataID, t)
+	return pair(ctx, tb, write, source, err, peerOrder{
+		Store: "nacos", Addr: server.HTTP().Addr(), Key: at[theirsKey].DataID, Group: nacosGroup, User: server.User(), Password: server.Password(),
 	})
 }
 
-// sentinel-golang's source reads only namespace application, whatever its configuration names.
+// theirNamespace is the one that sentinel-golang's source reads, whatever its configuration names.
 const theirNamespace = "application"
 
 // apolloSides makes the two sides on an Apollo.
@@ -195,9 +183,8 @@ func apolloSides(ctx context.Context, tb testing.TB, conf config.AppConfig, name
 		return theirs(key, string(data))
 	}
 	source, err := apollo.NewSource(client, namespace, key)
-	return pair(ctx, tb, write, source, err, func(t *told) (theirSource, error) {
-		conf.NamespaceName = theirNamespace
-		return theirApollo(&conf, key, t)
+	return pair(ctx, tb, write, source, err, peerOrder{
+		Store: "apollo", Addr: conf.IP, Key: key, App: conf.AppID, Cluster: conf.Cluster, Namespace: theirNamespace,
 	})
 }
 
