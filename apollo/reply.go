@@ -51,6 +51,14 @@ func (e *StatusError) Error() string {
 	return text
 }
 
+// Unwrap gives datasource.ErrDenied for 401 and 403.
+func (e *StatusError) Unwrap() error {
+	if e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden {
+		return datasource.ErrDenied
+	}
+	return nil
+}
+
 type reply struct {
 	status int
 	server string

@@ -98,15 +98,19 @@ func tooLarge(n, limit int) error {
 }
 
 // plain takes the URL out of an error of the transport. Its wait time and index differ from one attempt to the next, and
-// a log that tells each condition once goes by the text.
+// a log that tells each condition once goes by the text. It also marks what says that access is denied.
 func plain(err error) error {
 	var page *url.Error
 	if errors.As(err, &page) {
 		return page.Err
 	}
 	var status api.StatusError
-	if errors.As(err, &status) {
-		return &statusError{status}
+	if !errors.As(err, &status) {
+		return err
+	}
+	err = &statusError{status}
+	if status.Code == http.StatusUnauthorized || status.Code == http.StatusForbidden {
+		err = fmt.Errorf("%w: %w", datasource.ErrDenied, err)
 	}
 	return err
 }

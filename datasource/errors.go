@@ -25,6 +25,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrTooLarge: the document is over the size cap or over the store's limit.
 	ErrTooLarge = errors.New("document is too large")
+	// ErrDenied: the store refuses the client's credentials, or what they allow is less than was asked.
+	ErrDenied = errors.New("the store denies access")
 	// ErrClosed: the readable, writable or group is closed or not started.
 	ErrClosed = errors.New("closed")
 	// ErrNil: a constructor was given nil where it needs something, or an interface that holds a nil pointer or function.

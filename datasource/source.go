@@ -52,8 +52,9 @@ func Hint() Document { return Document{} }
 //  1. A constructor validates its options and does no I/O. It borrows the client; it never closes a client that it
 //     did not make. (case Constructor)
 //  2. Read returns the document as the store has it now: present (with bytes, maybe none) or missing; anything else
-//     is an error. A getter that can't tell "missing" from "empty" must find out. Reads ask for the store's
-//     strongest consistency by default. (case Read)
+//     is an error, which wraps ErrDenied where the store refuses the client's credentials or rights. A getter that
+//     can't tell "missing" from "empty" must find out. Reads ask for the store's strongest consistency by default.
+//     (case Read)
 //  3. Watch(ctx, last, deliver) joins last without a gap: it subscribes before it reads, or watches from the revision
 //     after last, also when the document was missing. (case WatchJoins)
 //  4. Watch returns when ctx ends (within 1 s) or when the subscription can no longer be trusted (compaction, lost

@@ -2,12 +2,17 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+
+	"github.com/rulewire/rulewire/datasource"
 )
 
 // reconnectGrace is how long a request waits for a connection that was lost before it says why there is none.
@@ -46,5 +51,14 @@ func (d *document) connect(ctx context.Context) error {
 	}
 	// A call that does not wait ends with the reason at once, and without a connection it is not sent.
 	err := conn.Invoke(ctx, pb.KV_Range_FullMethodName, &pb.RangeRequest{Key: []byte(d.key)}, &pb.RangeResponse{}, grpc.WaitForReady(false))
-	return rpctypes.Error(err)
+	return denied(rpctypes.Error(err))
+}
+
+// denied marks etcd's refusals of a user, a password, a token or a right.
+func denied(err error) error {
+	if c := code(err); c == codes.PermissionDenied || c == codes.Unauthenticated ||
+		errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed) || errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty) {
+		return fmt.Errorf("%w: %w", datasource.ErrDenied, err)
+	}
+	return err
 }

@@ -44,7 +44,7 @@ func (d *document) get(ctx context.Context) (doc datasource.Document, at int64, 
 	// 2.5 s while the server says that it is unavailable; how often a failing store is asked is the engine's (F116).
 	answer, err := d.client.Txn(ctx).Then(clientv3.OpGet(d.key)).Commit()
 	if err != nil {
-		return doc, 0, err
+		return doc, 0, denied(err)
 	}
 	if len(answer.Responses) == 0 {
 		return doc, 0, errNoResponses

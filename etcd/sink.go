@@ -67,7 +67,7 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 	case err == nil:
 		return datasource.Document{}, s.conflict(*current, expected, nil)
 	case refused(err):
-		return fail(tooLarge(err))
+		return fail(denied(tooLarge(err)))
 	}
 	return s.lookBack(ctx, data, expected, revision, err)
 }

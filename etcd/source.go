@@ -107,7 +107,7 @@ func (s *Source) Watch(ctx context.Context, last datasource.Document, deliver fu
 			if doc, ok := st.take(w); ok {
 				deliver(doc)
 			}
-			return fmt.Errorf("watch from revision %d: %w", from, err)
+			return fmt.Errorf("watch from revision %d: %w", from, denied(err))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/rulewire/rulewire/datasource"
 )
 
 // ident is what a file looks like from outside: when it differs, the content may differ. The zero value is "no such
@@ -57,7 +59,7 @@ func (realDisk) stat(path string) (ident, error) {
 		if absent(err) {
 			return ident{}, nil
 		}
-		return ident{}, explain(err)
+		return ident{}, err
 	}
 	return identOf(path, info)
 }
@@ -68,7 +70,7 @@ func (realDisk) open(path string) (handle, error) {
 		if absent(err) {
 			return nil, fs.ErrNotExist
 		}
-		return nil, explain(err)
+		return nil, err
 	}
 	return realFile{f}, nil
 }
@@ -104,7 +106,7 @@ func absent(err error) bool {
 // explain adds who asked, which "permission denied" does not tell.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w (this process runs as uid %d)", err, os.Geteuid())
+		return fmt.Errorf("%w: %w (this process runs as uid %d)", datasource.ErrDenied, err, os.Geteuid())
 	}
 	return err
 }

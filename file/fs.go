@@ -53,17 +53,17 @@ func (s *FSSource) Read(ctx context.Context) (datasource.Document, error) {
 		return datasource.Document{Presence: datasource.Missing}, nil
 	}
 	if err != nil {
-		return datasource.Document{}, err
+		return datasource.Document{}, explain(err)
 	}
 	defer func() { _ = f.Close() }() // only read: nothing to lose
 	if info, err := f.Stat(); err != nil {
-		return datasource.Document{}, err
+		return datasource.Document{}, explain(err)
 	} else if !info.Mode().IsRegular() {
 		return datasource.Document{}, fmt.Errorf("%s is not a regular file (%s)", s.name, info.Mode().Type())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, s.maxBytes+1))
 	if err != nil {
-		return datasource.Document{}, err
+		return datasource.Document{}, explain(err)
 	}
 	if int64(len(data)) > s.maxBytes {
 		return datasource.Document{}, fmt.Errorf("%w: %s has more than %d bytes", datasource.ErrTooLarge, s.name, s.maxBytes)

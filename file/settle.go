@@ -45,7 +45,7 @@ func (r *reader) read(ctx context.Context, prev seen) ([]byte, ident, error) {
 		}
 		cur, err := r.disk.stat(r.path)
 		if err != nil {
-			return nil, ident{}, err
+			return nil, ident{}, explain(err)
 		}
 		now := time.Now()
 		if first {
@@ -59,7 +59,7 @@ func (r *reader) read(ctx context.Context, prev seen) ([]byte, ident, error) {
 		if wait <= 0 {
 			data, whole, err := r.once(id)
 			if whole || err != nil {
-				return data, id, err
+				return data, id, explain(err)
 			}
 		}
 		left := r.grace - now.Sub(start)

@@ -11,6 +11,8 @@ import (
 	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/rulewire/rulewire/datasource"
 )
 
 // Nacos sends JSON in protobuf envelopes; an envelope names the type of its body. These are the few that a configuration
@@ -45,8 +47,8 @@ const (
 	maxMessage = 200
 )
 
-// ErrDenied: the server refuses the client's credentials, or what they allow is less than was asked.
-var ErrDenied = errors.New("the server refuses the client's credentials or rights")
+// ErrDenied is datasource.ErrDenied: the server refuses the client's credentials, or what they allow is less than was asked.
+var ErrDenied = datasource.ErrDenied
 
 // ServerError is a refusal by the server.
 type ServerError struct {

@@ -162,6 +162,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrWrongType, err)
 	case redis.HasErrorPrefix(err, "unknown command"):
 		return errUnknownCommand // the server's text quotes the arguments, a document among them
+	case redis.IsAuthError(err), redis.IsPermissionError(err):
+		return fmt.Errorf("%w: %w", datasource.ErrDenied, err)
 	case redis.IsReadOnlyError(err):
 		return fmt.Errorf("the server is a replica: %w", err)
 	}

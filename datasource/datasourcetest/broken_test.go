@@ -364,6 +364,16 @@ var mistakes = []mistake{
 			}
 		}
 	}},
+	{name: "refusal looks like any other failure", caught: "Read/Denied", flavour: Pulled, source: func(_ *StoreHarness, w *wrapped) {
+		good := w.read
+		w.read = func(ctx context.Context) (datasource.Document, error) {
+			doc, err := good(ctx)
+			if err != nil {
+				err = fmt.Errorf("read: %v", err)
+			}
+			return doc, err
+		}
+	}},
 	{name: "refusal is repeated without backoff", caught: "ErrorStorm/Denied", flavour: Pulled, source: func(_ *StoreHarness, w *wrapped) {
 		good := w.read
 		w.read = func(ctx context.Context) (datasource.Document, error) {

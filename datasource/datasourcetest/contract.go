@@ -3,6 +3,7 @@ package datasourcetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -217,6 +218,8 @@ func readDenied(x *play) {
 	x.must(d.Deny())
 	if doc, err := x.tryRead(src); err == nil {
 		x.Errorf("Read that was refused says %s", shown(doc))
+	} else if !errors.Is(err, datasource.ErrDenied) {
+		x.Errorf("Read that was refused says %v, which does not wrap datasource.ErrDenied", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,8 +115,8 @@ func editTwoWriters(x *play) {
 
 // disturbed lets the editors edit while disturb happens again and again, at first after pause and then less and less often,
 // so that a client which takes its time to connect comes to its turn. An edit that fails is made again; one that is
-// acknowledged must stay.
-func disturbed(x *play, disturb func(context.Context) error, pause time.Duration) {
+// acknowledged must stay. It ends after most disturbances, for those that take long.
+func disturbed(x *play, disturb func(context.Context) error, pause time.Duration, most int) {
 	const (
 		enough = 25 // edits of each editor
 		least  = 2  // disturbances: the editors go on until they have been through so many, however quick the store is
@@ -128,7 +129,8 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 	var failed atomic.Bool
 	var broken error // of the harness; the disturber's until it has ended
 	disturber.Go(func() {
-		for ; wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
+		for ; most > 0 && wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
+			most--
 			if broken = disturb(ctx); broken != nil {
 				failed.Store(true)
 				return
@@ -193,7 +195,7 @@ func editBrokenMidWrite(x *play) {
 		err := b.Break()
 		_ = wait(ctx, 5*time.Millisecond)
 		return errors.Join(err, b.Heal())
-	}, 20*time.Millisecond)
+	}, 20*time.Millisecond, math.MaxInt)
 }
 
 // The same with a store that is stopped and started again.
@@ -201,7 +203,7 @@ func editBrokenMidWrite(x *play) {
 // faults: F139 F164
 func editRestartedMidWrite(x *play) {
 	r := need[Restarter](x)
-	disturbed(x, func(context.Context) error { return r.Restart() }, 10*time.Millisecond)
+	disturbed(x, func(context.Context) error { return r.Restart() }, 10*time.Millisecond, 3)
 }
 
 // An edit of a document that is not there creates it, and one after a deletion does so again.

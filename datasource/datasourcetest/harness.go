@@ -41,7 +41,8 @@ type (
 	// Staller makes the link silent: requests hang, notifications are lost, connections look alive. Heal of Breaker,
 	// which it needs, ends it.
 	Staller interface{ Stall() error }
-	// Denier makes the store refuse the client with an answer (401, 403, permission denied) instead of silence.
+	// Denier makes the store refuse the client with an answer (401, 403, permission denied) instead of silence. The driver's
+	// error must wrap datasource.ErrDenied.
 	Denier interface{ Deny() error }
 	// Scrambler lets the link repeat notifications and deliver them out of order.
 	Scrambler interface{ Scramble() error }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rulewire/rulewire/datasource"
 )
 
 // What the reference store answers when it is told to fail.
@@ -21,7 +23,7 @@ var (
 	// ErrReset says that the store counts from a lower number than the revision that a watch was to join.
 	ErrReset = errors.New("datasourcetest: revision is lower than before")
 	// ErrDenied is an answer that no repetition makes better.
-	ErrDenied = errors.New("datasourcetest: permission denied")
+	ErrDenied = fmt.Errorf("datasourcetest: %w", datasource.ErrDenied)
 	// ErrStoreClosed is what every request gets after Store.Close.
 	ErrStoreClosed = errors.New("datasourcetest: client is closed")
 
