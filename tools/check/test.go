@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,13 +47,14 @@ func test(ctx context.Context, c *checker) error {
 	case err != nil:
 		return fmt.Errorf("container images: %w", err)
 	}
-	args := []string{"test", "-json", "-timeout", c.timeout.String()}
+	// One package more than there are cores: those with servers mostly wait for them.
+	args := []string{"test", "-json", "-timeout", c.timeout.String(), "-p", strconv.Itoa(runtime.GOMAXPROCS(0) + 1)}
 	if race(ctx) {
 		args = append(args, "-race")
 	} else {
 		fmt.Println("no C compiler here, which the race detector needs: the tests run without it")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "work")...)
+	cmd := exec.CommandContext(ctx, "go", append(append(args, c.longest()...), "work")...)
 	cmd.Dir = c.root
 	cmd.Stderr = os.Stderr
 	// Ended from outside, the tests get the time to remove their containers.
@@ -77,6 +81,18 @@ func test(ctx context.Context, c *checker) error {
 		return errNoTest
 	}
 	return nil
+}
+
+// longest are the packages that take longest. The go command begins with what is named first, and what began last would keep
+// all others waiting.
+func (c *checker) longest() []string {
+	var there []string
+	for _, dir := range []string{"testcontainers/nacostest", "apollo", "interop"} {
+		if _, err := os.Stat(filepath.Join(c.root, dir)); err == nil {
+			there = append(there, "./"+dir)
+		}
+	}
+	return there
 }
 
 // race says whether the race detector can be built: it needs cgo, which the go command turns off without a compiler.
