@@ -294,6 +294,23 @@ func TestAThousandRulesAndAMegabyteFitIntoABody(t *testing.T) {
 }
 
 // What the Dashboard can't know is kept from the rule that was there.
+// A rule that stands twice in the document is one on the page: what is done to it is done to its twin.
+func TestARuleThatStandsTwiceIsEditedAndRemovedAsOne(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(flowDoc("a=1 a=1 b=2")))
+	p := start(t, store)
+	p.set("flow", flowDoc("a=9 b=2"))
+	if stored, live := flows(t, p.stored(flowKey)), flows(t, p.read("flow")); stored != "a=9 b=2" || live != stored {
+		t.Errorf("stored %s, in force %s", stored, live)
+	}
+	store.Put(flowKey, []byte(flowDoc("a=1 a=1 a=1 b=2")))
+	until(t, "the twins are in force", func() bool { return flows(t, p.read("flow")) == "a=1 b=2" })
+	p.set("flow", flowDoc("b=2"))
+	if stored := flows(t, p.stored(flowKey)); stored != "b=2" {
+		t.Errorf("stored %s", stored)
+	}
+}
+
 func TestFieldsThatTheDashboardDoesNotKnowAreKept(t *testing.T) {
 	store := datasourcetest.NewStore()
 	docs := map[string]string{

@@ -178,6 +178,8 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 	doc := docs[target]
 	inForce := k.prints(doc.InForce())
 	res, err := doc.Edit(ctx, func(current []T) ([]T, error) {
+		// Equal rules count once in force, and the page shows one: its twins in the document follow it.
+		current, _ = rule.Unique(current)
 		p := k.plan(current, inForce, pushed, from.peer, accepted != nil)
 		if accepted != nil && p.summary != accepted.summary {
 			return nil, fmt.Errorf("%w: the rules are not those any more that the push was compared with", datasource.ErrConflict)

@@ -195,7 +195,7 @@ func part(v reflect.Value) string {
 
 // text quotes what would be misread bare.
 func text(s string) string {
-	if s == "" || strings.ContainsAny(s, " \t\r\n\"→,") {
+	if s == "" || strings.ContainsAny(s, " \"→,") || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}
 	return s

@@ -31,3 +31,14 @@ func TestDescriptionOfLongValuesIsShort(t *testing.T) {
 		t.Errorf("120 characters are cut: %s", got)
 	}
 }
+
+// What is logged or printed must not steer a terminal, nor look like another text.
+func TestControlCharactersAreQuoted(t *testing.T) {
+	for name, want := range map[string]string{
+		"q\x1b[2Jz": `"q\x1b[2Jz"`, "a\x00b": `"a\x00b"`, "a\u202eb": `"a\u202eb"`, "a\u009bb": `"a\u009bb"`, "a\nb": `"a\nb"`, "/订单/é": "/订单/é",
+	} {
+		if got := Describe(&Flow{Resource: name, Grade: GradeQPS}); !strings.HasPrefix(got, "flow "+want+":") {
+			t.Errorf("%s is not of %s", got, want)
+		}
+	}
+}

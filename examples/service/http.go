@@ -148,6 +148,12 @@ type view struct {
 	Pending     *pending                    `json:"pending"`
 	Drift       bool                        `json:"drift"`
 	Note        string                      `json:"note,omitempty"`
+	Held        []held                      `json:"held,omitempty"` // kept for the Dashboard, and not enforced
+}
+
+type held struct {
+	Resource string `json:"resource"`
+	Reason   string `json:"reason"`
 }
 
 type problem struct {
@@ -227,6 +233,9 @@ func status(w http.ResponseWriter, r *http.Request, rules *sentinel.Rules) {
 	for _, s := range rules.Status() {
 		v := viewOf(s.Sources[0]) // one file a kind
 		v.Drift = len(s.Drift) > 0
+		for _, h := range s.Held {
+			v.Held = append(v.Held, held{h.Resource, h.Err.Error()})
+		}
 		views[s.Kind] = v
 	}
 	addPushes(views, rules.Command())
