@@ -435,12 +435,16 @@ func TestE7LimitOfConnections(t *testing.T) {
 	}
 	// Whoever had a connection does not get it again, unless it comes before the crowd: then once more.
 	var last time.Time
-	l.Until(t, soon, "degraded", func() bool {
+	eventually(t, func() error {
+		st := l.Status()
+		if st.State == datasource.StateDegraded {
+			return nil
+		}
 		if time.Since(last) > time.Second {
 			h.link.Reset()
 			last = time.Now()
 		}
-		return l.Status().State == datasource.StateDegraded
+		return fmt.Errorf("the source is %s", st.State)
 	})
 	keeps(t, l, h.Requests)
 	stop()
