@@ -56,8 +56,9 @@ func (d *document) connect(ctx context.Context) error {
 
 // denied marks etcd's refusals of a user, a password, a token or a right.
 func denied(err error) error {
+	known := rpctypes.Error(err)
 	if c := code(err); c == codes.PermissionDenied || c == codes.Unauthenticated ||
-		errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed) || errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty) {
+		errors.Is(known, rpctypes.ErrAuthFailed) || errors.Is(known, rpctypes.ErrUserEmpty) {
 		return fmt.Errorf("%w: %w", datasource.ErrDenied, err)
 	}
 	return err

@@ -61,7 +61,10 @@ func (s *Source) watchThrough(ctx context.Context, last datasource.Document, del
 				if !created && !errors.Is(err, rpctypes.ErrCompacted) {
 					s.ownStream()
 				}
-				return fmt.Errorf("watch from revision %d: %w", from, err)
+				if known := (rpctypes.EtcdError{}); !errors.As(err, &known) {
+					err = cancelled(err.Error()) // the client hands etcd's reason on as the text that it is
+				}
+				return fmt.Errorf("watch from revision %d: %w", from, denied(err))
 			}
 			if r.Created {
 				created = true

@@ -54,13 +54,17 @@ type question func(getter) *redis.StringCmd
 func (d *document) read(ctx context.Context) (datasource.Document, error) {
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	return d.ask(ctx, func(q question) ([]byte, error) {
+	doc, err := d.ask(ctx, func(q question) ([]byte, error) {
 		data, err := call(ctx, func() ([]byte, error) { return d.toMaster(ctx, q) })
 		if err != nil {
 			d.failed(err)
 		}
 		return data, err
 	})
+	if err != nil {
+		return datasource.Document{}, explain(err)
+	}
+	return doc, nil
 }
 
 func (d *document) bound(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -96,7 +100,7 @@ func (d *document) ask(ctx context.Context, do func(question) ([]byte, error)) (
 	}
 	missing := errors.Is(err, redis.Nil)
 	if err != nil && !missing {
-		return datasource.Document{}, explain(err)
+		return datasource.Document{}, err
 	}
 	d.blank.Store(len(data) == 0)
 	switch {

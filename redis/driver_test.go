@@ -751,8 +751,8 @@ func TestWriteRefusedByTheServerWroteNothing(t *testing.T) {
 		t.Errorf("%v, %d connections", err, s.count("dial"))
 	}
 	s.set(func() { s.types[key] = true })
-	if _, err := k.Write(t.Context(), []byte("[1]"), writable.Absent); !errors.Is(err, ErrWrongType) {
-		t.Errorf("%v is not ErrWrongType", err)
+	if _, err := k.Write(t.Context(), []byte("[1]"), writable.Absent); !errors.Is(err, ErrWrongType) || strings.Count(err.Error(), ErrWrongType.Error()) != 1 {
+		t.Errorf("%v is not ErrWrongType, said once", err)
 	}
 }
 
