@@ -240,9 +240,9 @@ func closeCycles(x *play) {
 	for range 3 {
 		cycle() // the client's own goroutines come with the first use
 	}
-	// What was left stays for ever. What a real server still has under way, such as a query that nobody waits for any more,
-	// ends in its own time.
-	// A connection more or less in the client's pool is several goroutines, and no leak: that would be a hundred.
+	// What is left stays for ever, and is a hundred times what one life leaves. What a real server still has under way, such
+	// as a query that nobody waits for any more, ends in its own time, and a connection more or less in the client's pool is
+	// several goroutines.
 	count, within, most := runtime.NumGoroutine, x.c.Recovery, 50
 	if x.c.Bubble {
 		count, within, most = bubbleGoroutines, closeLimit, 5

@@ -113,8 +113,28 @@ func editTwoWriters(x *play) {
 	}
 }
 
-// disturbed lets the editors edit while disturb happens again and again, at first after pause and then less and less often,
-// so that a client which takes its time to connect comes to its turn. An edit that fails is made again; one that is
+// again makes a disturbance again and again until ctx ends, at most so often as given: at first after pause and then less
+// and less often, so that a client which takes its time to connect comes to its turn.
+func (x *play) again(ctx context.Context, pause time.Duration, most int, disturb func(context.Context) error) error {
+	for ; most > 0 && wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
+		most--
+		if err := disturb(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flicker is the disturbance of a link that breaks for a moment.
+func flicker(b Breaker) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := b.Break()
+		_ = wait(ctx, 5*time.Millisecond)
+		return errors.Join(err, b.Heal())
+	}
+}
+
+// disturbed lets the editors edit while disturb happens again and again. An edit that fails is made again; one that is
 // acknowledged must stay. It ends after most disturbances, for those that take long.
 func disturbed(x *play, disturb func(context.Context) error, pause time.Duration, most int) {
 	const (
@@ -129,14 +149,14 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 	var failed atomic.Bool
 	var broken error // of the harness; the disturber's until it has ended
 	disturber.Go(func() {
-		for ; most > 0 && wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
-			most--
-			if broken = disturb(ctx); broken != nil {
-				failed.Store(true)
-				return
+		broken = x.again(ctx, pause, most, func(ctx context.Context) error {
+			err := disturb(ctx)
+			if err == nil {
+				disturbances.Add(1)
 			}
-			disturbances.Add(1)
-		}
+			return err
+		})
+		failed.Store(broken != nil)
 	})
 	end := time.Now().Add(x.c.Recovery + 20*x.c.Latency)
 	for e := range editors {
@@ -191,11 +211,7 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 // faults: F139 F154
 func editBrokenMidWrite(x *play) {
 	b := need[Breaker](x)
-	disturbed(x, func(ctx context.Context) error {
-		err := b.Break()
-		_ = wait(ctx, 5*time.Millisecond)
-		return errors.Join(err, b.Heal())
-	}, 20*time.Millisecond, math.MaxInt)
+	disturbed(x, flicker(b), 20*time.Millisecond, math.MaxInt)
 }
 
 // The same with a store that is stopped and started again.

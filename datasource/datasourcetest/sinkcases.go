@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -384,14 +385,8 @@ func sinkBrokenMidWrite(x *play) {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		// Less and less often, so that a client which takes its time to connect comes to its turn.
-		for pause := 10 * time.Millisecond; wait(ctx, pause) == nil; pause = min(pause*3/2, x.c.Recovery) {
-			err := b.Break()
-			_ = wait(ctx, 5*time.Millisecond)
-			if err = errors.Join(err, b.Heal()); err != nil {
-				x.Error("harness:", err)
-				return
-			}
+		if err := x.again(ctx, 10*time.Millisecond, math.MaxInt, flicker(b)); err != nil {
+			x.Error("harness:", err)
 		}
 	})
 	const (
