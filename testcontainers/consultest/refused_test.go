@@ -13,27 +13,17 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/rulewire/rulewire/consul"
+	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
 )
-
-// wire counts requests.
-type wire struct {
-	http.RoundTripper
-	n atomic.Int64
-}
-
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	w.n.Add(1)
-	return w.RoundTripper.RoundTrip(r)
-}
 
 // ill is what the trials have in common.
 func ill(t *testing.T, s *Server, name, key string, verify *tls.Config, options ...consul.Option) trial.Ill {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: verify}
 	t.Cleanup(transport.CloseIdleConnections)
-	w := &wire{RoundTripper: transport}
-	config := &api.Config{Address: s.Addr(), HttpClient: &http.Client{Transport: w}}
+	sent := new(atomic.Int64)
+	config := &api.Config{Address: s.Addr(), HttpClient: &http.Client{Transport: counting{transport, sent}}}
 	if verify != nil {
 		config.Scheme = "https"
 	}
@@ -42,7 +32,7 @@ func ill(t *testing.T, s *Server, name, key string, verify *tls.Config, options 
 	src, err := consul.NewSource(c, key, options...)
 	must(t, err)
 	return trial.Ill{
-		Name: name, Source: src, Requests: func() int { return int(w.n.Load()) },
+		Name: name, Source: src, Requests: func() int { return int(sent.Load()) },
 		Put: func(data []byte) error { return s.Put(context.Background(), key, data) },
 	}
 }
@@ -71,7 +61,7 @@ func TestRefusedByTheServer(t *testing.T) {
 		i.End = func() error { refused.Store(false); return nil }
 		i.Says = func(err error) bool {
 			var status api.StatusError
-			return errors.As(err, &status) && status.Code == http.StatusForbidden && strings.Contains(err.Error(), says)
+			return errors.Is(err, datasource.ErrDenied) && errors.As(err, &status) && status.Code == http.StatusForbidden && strings.Contains(err.Error(), says)
 		}
 		return i
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
-	"go.uber.org/goleak"
 
 	"github.com/rulewire/rulewire/consul"
 	"github.com/rulewire/rulewire/datasource"
@@ -33,17 +32,6 @@ import (
 
 // plain is the Consul of all tests that leave it as they found it.
 var plain = shared.New(func(t testing.TB) *Server { return Run(t) })
-
-// helpers are what the helper keeps: the Docker client between two requests, links that open again with the server, and
-// connections on which Consul sits out a blocking query that nobody waits for any more. The client under test closes its
-// idle connections when its case ends.
-var helpers = []goleak.Option{
-	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).accept"),
-	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).serve"),
-	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).carry"),
-	goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link).read"),
-}
 
 const (
 	// soon is more than enough for anything that needs no waiting.
@@ -258,7 +246,7 @@ func newToken(t testing.TB, c *api.Client, policy, rules string) string {
 func TestConformance(t *testing.T) {
 	s := plain.Get(t)
 	t.Cleanup(func() { must(t, s.connect(context.Background())) }) // for the others
-	c := datasourcetest.Config{Leaks: helpers, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness {
+	c := datasourcetest.Config{Leaks: shared.Leaks(), IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness {
 		s.close() // The helper's own client would come and go with the server, and be taken for a leak.
 		return open{newHarness(t, s, "")}
 	}}
@@ -268,7 +256,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceWithAccessControl(t *testing.T) {
 	s := Run(t, WithToken(root))
-	c := datasourcetest.Config{Leaks: helpers, Edits: 200, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
+	c := datasourcetest.Config{Leaks: shared.Leaks(), Edits: 200, IdlePeriod: waitTime / 2, New: func(t testing.TB) datasourcetest.Harness { return newGuarded(t, s) }}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }

@@ -4,41 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/stats"
 
+	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/etcd"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
 )
-
-// wire counts what a client sends, and the connections that it makes.
-type wire struct{ messages, dials atomic.Int64 }
-
-func (w *wire) count() int { return int(w.messages.Load() + w.dials.Load()) }
-
-func (w *wire) options() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithStatsHandler(w), grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-		w.dials.Add(1)
-		return new(net.Dialer).DialContext(ctx, "tcp", addr)
-	})}
-}
-
-func (w *wire) HandleRPC(_ context.Context, r stats.RPCStats) {
-	if _, ok := r.(*stats.OutPayload); ok {
-		w.messages.Add(1)
-	}
-}
-
-func (w *wire) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (w *wire) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (w *wire) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // ill is what the trials of one server have in common.
 func ill(t *testing.T, s *Server, name, key string, change func(*clientv3.Config)) trial.Ill {
@@ -84,12 +60,16 @@ func TestRefusedByTheServer(t *testing.T) {
 		_, err := admin.RoleGrantPermission(ctx, "allowed", "allowed", "", clientv3.PermissionType(clientv3.PermRead))
 		return err
 	}
-	permission.Says = func(err error) bool { return errors.Is(err, rpctypes.ErrPermissionDenied) }
+	permission.Says = func(err error) bool {
+		return errors.Is(err, datasource.ErrDenied) && errors.Is(err, rpctypes.ErrPermissionDenied)
+	}
 
 	password := one("wrong password", "known")
 	password.Begin = func() error { _, err := admin.UserChangePassword(ctx, "known", "another"); return err }
 	password.End = func() error { _, err := admin.UserChangePassword(ctx, "known", secret); return err }
-	password.Says = func(err error) bool { return errors.Is(err, rpctypes.ErrAuthFailed) }
+	password.Says = func(err error) bool {
+		return errors.Is(err, datasource.ErrDenied) && errors.Is(err, rpctypes.ErrAuthFailed)
+	}
 
 	trial.Refused(t, permission, password)
 }

@@ -72,13 +72,13 @@ type harness struct {
 	link   *link.Link
 	admin  *clientv3.Client
 	client *clientv3.Client
-	sent   *sent
+	sent   wire
 }
 
 func newHarness(t testing.TB, s *Server, user, password string) *harness {
 	// The helper's own client would come and go with the server, and be taken for a leak.
 	s.close()
-	h := &harness{server: s, key: fmt.Sprintf("/suite-%d-%d/rules", time.Now().UnixNano(), keys.Add(1)), sent: &sent{}}
+	h := &harness{server: s, key: fmt.Sprintf("/suite-%d-%d/rules", time.Now().UnixNano(), keys.Add(1))}
 	var err error
 	if h.link, err = link.Listen(s.Admin(port)); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func newHarness(t testing.TB, s *Server, user, password string) *harness {
 	h.client = h.connect(t, clientv3.Config{
 		Endpoints: []string{h.link.Addr()}, Username: user, Password: password,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithStatsHandler(h.sent), grpc.WithContextDialer(h.sent.dial)},
+		DialOptions: h.sent.options(),
 	})
 	return h
 }
@@ -188,7 +188,7 @@ func (h *harness) Break() error { h.link.Cut(); return nil }
 func (h *harness) Stall() error { h.link.Stall(link.Both); return nil }
 func (h *harness) Heal() error  { h.link.Heal(); return nil }
 
-func (h *harness) Requests() int      { return int(h.sent.messages.Load() + h.sent.dials.Load()) }
+func (h *harness) Requests() int      { return h.sent.count() }
 func (h *harness) ClientClosed() bool { return h.client.Ctx().Err() != nil }
 func (h *harness) Limit() int         { return 1536<<10 - 1<<10 - 3*len(h.key) }
 
@@ -269,23 +269,27 @@ func newGuarded(t testing.TB, s *Server) datasourcetest.Harness {
 	return h
 }
 
-// sent counts what a client sends.
-type sent struct{ messages, dials atomic.Int64 }
+// wire counts what a client sends, and the connections that it makes.
+type wire struct{ messages, dials atomic.Int64 }
 
-func (s *sent) dial(ctx context.Context, addr string) (net.Conn, error) {
-	s.dials.Add(1)
-	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+func (w *wire) count() int { return int(w.messages.Load() + w.dials.Load()) }
+
+func (w *wire) options() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithStatsHandler(w), grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		w.dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	})}
 }
 
-func (s *sent) HandleRPC(_ context.Context, r stats.RPCStats) {
+func (w *wire) HandleRPC(_ context.Context, r stats.RPCStats) {
 	if _, ok := r.(*stats.OutPayload); ok {
-		s.messages.Add(1)
+		w.messages.Add(1)
 	}
 }
 
-func (s *sent) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (s *sent) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (s *sent) HandleConn(context.Context, stats.ConnStats)                       {}
+func (w *wire) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (w *wire) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (w *wire) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // The suites look for goroutines that are left, so they do not run beside other tests.
 

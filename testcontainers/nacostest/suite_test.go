@@ -19,6 +19,7 @@ import (
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
 	"github.com/rulewire/rulewire/nacos"
+	"github.com/rulewire/rulewire/testcontainers/internal/shared"
 	"github.com/rulewire/rulewire/testcontainers/link"
 	"github.com/rulewire/rulewire/testcontainers/nacostest"
 	"github.com/rulewire/rulewire/writable"
@@ -190,18 +191,6 @@ func (h *harness) Misconfigured() map[string]error {
 	return said
 }
 
-// helpers are the goroutines of the way by which the helper reaches a server, which outlives a case.
-func helpers() []goleak.Option {
-	all := []goleak.Option{
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), // the helper's own client, kept for the next case
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	}
-	for _, f := range []string{"accept", "serve", "carry", "read"} {
-		all = append(all, goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link)."+f))
-	}
-	return all
-}
-
 // The log of a client of the SDK has a goroutine that nothing ends.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
@@ -218,7 +207,7 @@ func TestServer(t *testing.T) {
 		s = nacostest.Run(t, nacostest.WithAuth(), nacostest.WithMutualTLS(), nacostest.WithProperty("nacos.core.auth.caching.enabled", "false"))
 	}
 	// Cases look for goroutines that are left, so they run one after the other.
-	config := datasourcetest.Config{New: newHarness(s), Latency: latency, Leaks: helpers(), Edits: edits}
+	config := datasourcetest.Config{New: newHarness(s), Latency: latency, Leaks: shared.Leaks(), Edits: edits}
 	t.Run("Conformance", func(t *testing.T) { datasourcetest.Run(t, config) })
 	t.Run("SinkConformance", func(t *testing.T) { datasourcetest.RunSink(t, config) })
 	for _, c := range []struct {

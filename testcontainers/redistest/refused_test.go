@@ -1,60 +1,36 @@
-package redistest
+package redistest_test
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"sync/atomic"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/redis"
 	"github.com/rulewire/rulewire/testcontainers/internal/trial"
+	"github.com/rulewire/rulewire/testcontainers/redistest"
 )
 
-// wire counts commands and connections.
-type wire struct{ commands, dials atomic.Int64 }
-
-// count: a command that needs a connection counts once.
-func (w *wire) count() int { return int(max(w.commands.Load(), w.dials.Load())) }
-
-func (w *wire) DialHook(next goredis.DialHook) goredis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		w.dials.Add(1)
-		return next(ctx, network, addr)
-	}
-}
-
-func (w *wire) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
-	return func(ctx context.Context, cmd goredis.Cmder) error {
-		w.commands.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (w *wire) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
-}
-
 // ill is what the trials have in common.
-func ill(t *testing.T, s *Server, name, key string, change func(*goredis.Options)) trial.Ill {
+func ill(t *testing.T, s *redistest.Server, name, key string, change func(*goredis.Options)) trial.Ill {
 	t.Helper()
-	o := s.Options()
-	o.MaxRetries, o.DialerRetries = -1, 1 // as the guide says: the engine tries again at its own pace
+	o := once(s.Options())
 	if change != nil {
 		change(o)
 	}
-	w := &wire{}
+	sent := new(requests)
 	c := goredis.NewClient(o)
-	c.AddHook(w)
+	c.AddHook(sent)
 	t.Cleanup(func() { _ = c.Close() })
 	src, err := redis.NewSource(c, key)
 	must(t, err)
 	return trial.Ill{
-		Name: name, Source: src, Requests: w.count,
+		Name: name, Source: src, Requests: sent.count,
 		Put: func(data []byte) error { return s.Publish(context.Background(), key, key, data) },
 	}
 }
@@ -62,7 +38,7 @@ func ill(t *testing.T, s *Server, name, key string, change func(*goredis.Options
 // faults: F019 F097 F111 F112 F116
 func TestRefusedByTheServer(t *testing.T) {
 	t.Parallel()
-	s := Run(t, WithPassword("root password"))
+	s := redistest.Run(t, redistest.WithPassword("root password"))
 	admin, ctx := s.Client(), context.Background()
 	const secret = "correct horse"
 	acl := func(user string, rules ...string) error { return admin.ACLSetUser(ctx, user, rules...).Err() }
@@ -81,12 +57,12 @@ func TestRefusedByTheServer(t *testing.T) {
 	permission := one("no permission", "allowed")
 	permission.Begin = func() error { return acl("allowed", "resetkeys") }
 	permission.End = func() error { return acl("allowed", "~*") }
-	permission.Says = goredis.IsPermissionError
+	permission.Says = func(err error) bool { return errors.Is(err, datasource.ErrDenied) && goredis.IsPermissionError(err) }
 
 	channel := one("no permission for the channel", "channel")
 	channel.Begin = func() error { return acl("channel", "resetchannels") } // the server also cuts the subscription
 	channel.End = func() error { return acl("channel", "&*") }
-	channel.Says = goredis.IsPermissionError
+	channel.Says = permission.Says
 
 	// The server cuts the connections of a user whose password changes only if it is told to.
 	password := one("wrong password", "known")
@@ -94,7 +70,7 @@ func TestRefusedByTheServer(t *testing.T) {
 		return errors.Join(acl("known", "resetpass", ">another"), admin.Do(ctx, "client", "kill", "user", "known").Err())
 	}
 	password.End = func() error { return acl("known", ">"+secret) }
-	password.Says = goredis.IsAuthError
+	password.Says = func(err error) bool { return errors.Is(err, datasource.ErrDenied) && goredis.IsAuthError(err) }
 
 	trial.Refused(t, list, permission, channel, password)
 }
@@ -104,7 +80,7 @@ func TestRefusedByTheServer(t *testing.T) {
 // faults: F112 F116
 func TestWrongNameOfTLS(t *testing.T) {
 	t.Parallel()
-	s := Run(t, WithTLS(false))
+	s := redistest.Run(t, redistest.WithTLS(false))
 	var wrong atomic.Bool
 	name := ill(t, s, "wrong name", "k", func(o *goredis.Options) {
 		o.TLSConfig.VerifyConnection = func(state tls.ConnectionState) error {

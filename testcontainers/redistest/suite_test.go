@@ -11,7 +11,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/datasource/datasourcetest"
@@ -122,6 +121,9 @@ const neighbour = "-more"
 
 // requests counts what a client asks, and how often it connects. Pings belong to a connection, not to a source.
 type requests struct{ n, dials atomic.Int64 }
+
+// count is what was asked or how often somebody connected, whichever is more: a command that needs a connection counts once.
+func (r *requests) count() int { return int(max(r.n.Load(), r.dials.Load())) }
 
 func (r *requests) DialHook(next goredis.DialHook) goredis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -276,8 +278,7 @@ func (h *harness) Scramble() error {
 	return nil
 }
 
-// Requests is what was asked or how often somebody connected, whichever is more.
-func (h *harness) Requests() int { return int(max(h.requests.n.Load(), h.requests.dials.Load())) }
+func (h *harness) Requests() int { return h.requests.count() }
 
 func (h *harness) Subscriptions() int {
 	event := "__keyspace@0__:" + h.key
@@ -295,23 +296,11 @@ func (h *harness) Misconfigured() map[string]error {
 	return map[string]error{"timeout": timeout, "max bytes": size, "no key": noKey}
 }
 
-// helpers are the goroutines of the ways by which the helper reaches a server and the engine; they outlive a case.
-func helpers() []goleak.Option {
-	all := []goleak.Option{
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	}
-	for _, f := range []string{"accept", "serve", "carry", "read"} {
-		all = append(all, goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link)."+f))
-	}
-	return all
-}
-
 // The suites look for goroutines that are left, so they do not run beside other tests.
 
 func TestConformance(t *testing.T) {
 	s := plain.Get(t)
-	c := datasourcetest.Config{New: newGuarded(s, true), Leaks: helpers()}
+	c := datasourcetest.Config{New: newGuarded(s, true), Leaks: shared.Leaks()}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }
@@ -319,7 +308,7 @@ func TestConformance(t *testing.T) {
 // The same without authentication, and where nobody publishes: the server tells by keyspace notifications.
 func TestConformanceKeyspace(t *testing.T) {
 	s := redistest.Run(t, redistest.WithArgs("--notify-keyspace-events", "K$gx"))
-	c := datasourcetest.Config{New: newOpen(s, false, redis.Keyspace()), Leaks: helpers(), Edits: 200}
+	c := datasourcetest.Config{New: newOpen(s, false, redis.Keyspace()), Leaks: shared.Leaks(), Edits: 200}
 	datasourcetest.Run(t, c)
 	datasourcetest.RunSink(t, c)
 }

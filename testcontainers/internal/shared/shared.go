@@ -53,6 +53,20 @@ func (s *Server[S]) End() error {
 	return s.owner.end()
 }
 
+// Leaks are the goroutines of the ways to a server that outlive a case and are no driver's: those of the helpers' own clients,
+// of links that open again with the server, and of connections that a server holds for a request nobody waits for any more,
+// as Consul does with its blocking queries. The client under test closes its idle connections when its case ends.
+func Leaks() []goleak.Option {
+	all := []goleak.Option{
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+	}
+	for _, f := range []string{"accept", "serve", "carry", "read"} {
+		all = append(all, goleak.IgnoreAnyFunction("github.com/rulewire/rulewire/testcontainers/link.(*Link)."+f))
+	}
+	return all
+}
+
 // atOnce is how many tests run at the same time: they wait for servers more than they compute.
 const atOnce = 6
 
