@@ -12,6 +12,7 @@ package nacostest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -58,11 +59,14 @@ const (
 	patience = time.Minute
 	// serveTimeout is how long the server may take until it serves what was written.
 	serveTimeout = 10 * time.Second
+	// rolesRenewed is how often the server renews its copy of users and roles.
+	rolesRenewed = 15 * time.Second
 )
 
 var (
-	errNotReady  = errors.New("nacos is not ready")
-	errNotServed = errors.New("nacos does not serve yet what was written")
+	errNotReady   = errors.New("nacos is not ready")
+	errNotServed  = errors.New("nacos does not serve yet what was written")
+	errBadRequest = errors.New("status 400")
 )
 
 // Server is one Nacos server.
@@ -455,10 +459,20 @@ func (s *Server) AddUser(ctx context.Context, name, password, namespace, action 
 	if err == nil && action != "" {
 		err = s.users(ctx, http.MethodPost, "role", url.Values{"username": {name}, "role": {name}})
 	}
-	if err == nil && action != "" {
-		err = s.Allow(ctx, name, namespace, action)
+	if err != nil || action == "" {
+		return err
 	}
-	return err
+	// The server looks roles up in a copy, and a renewal of it that was under way when the role was made does not have it: it is
+	// "not found", status 400, until the next one (NacosRoleServiceDirectImpl.addPermission).
+	ctx, cancel := context.WithTimeout(ctx, 2*rolesRenewed)
+	defer cancel()
+	waited := wait.Until(ctx, func(ctx context.Context) error {
+		if err = s.Allow(ctx, name, namespace, action); errors.Is(err, errBadRequest) {
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(waited, err)
 }
 
 // Allow gives a user that AddUser made with an action the right to another one; Forbid takes one away.
@@ -477,7 +491,10 @@ func permission(name, namespace, action string) url.Values {
 
 func (s *Server) users(ctx context.Context, method, what string, form url.Values) error {
 	status, _, err := s.call(ctx, method, "/v1/auth/"+what+"s", "/v3/auth/"+what, form)
-	if err == nil && status != http.StatusOK {
+	switch {
+	case err == nil && status == http.StatusBadRequest:
+		err = fmt.Errorf("nacos: %s %s: %w", method, what, errBadRequest)
+	case err == nil && status != http.StatusOK:
 		err = fmt.Errorf("nacos: %s %s: status %d", method, what, status)
 	}
 	return err
