@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,19 +36,17 @@ func (a Admin) check() error {
 
 func (a Admin) user() string { return a.User }
 
-func (a Admin) ask(ctx context.Context, at place, method, path string, query url.Values, body []byte, kind string) (reply, error) {
-	if !strings.HasPrefix(path, "!") {
-		path = "/apps/" + url.PathEscape(at.client.app) + "/clusters/" + url.PathEscape(at.client.cluster) +
-			"/namespaces/" + url.PathEscape(at.namespace) + path
-	}
-	return request(ctx, at, a.Address, method, strings.TrimPrefix(path, "!"), a.Token, query, body, kind)
+func (a Admin) ask(ctx context.Context, at place, method, path string, body []byte, kind string) (reply, error) {
+	prefix := "/apps/" + url.PathEscape(at.client.app) + "/clusters/" + url.PathEscape(at.client.cluster) +
+		"/namespaces/" + url.PathEscape(at.namespace)
+	return request(ctx, at, a.Address, method, prefix+path, a.Token, nil, body, kind)
 }
 
 func (a Admin) state(ctx context.Context, at place) (state, error) {
 	var namespace struct {
 		ID int64 `json:"id"`
 	}
-	r, err := a.ask(ctx, at, http.MethodGet, "", nil, nil, "")
+	r, err := a.ask(ctx, at, http.MethodGet, "", nil, "")
 	if err == nil {
 		err = r.into(&namespace)
 	}
@@ -60,7 +57,7 @@ func (a Admin) state(ctx context.Context, at place) (state, error) {
 		return state{}, unknownNamespace(err, at)
 	}
 	s := state{namespace: namespace.ID}
-	r, err = a.ask(ctx, at, http.MethodGet, "/releases/latest", nil, nil, "")
+	r, err = a.ask(ctx, at, http.MethodGet, "/releases/latest", nil, "")
 	if err == nil {
 		s.latest, err = a.published(r)
 	}
@@ -68,7 +65,7 @@ func (a Admin) state(ctx context.Context, at place) (state, error) {
 		return state{}, err
 	}
 	s.asked = time.Now()
-	r, err = a.ask(ctx, at, http.MethodGet, "/items", nil, nil, "")
+	r, err = a.ask(ctx, at, http.MethodGet, "/items", nil, "")
 	if err == nil {
 		err = r.into(&s.items)
 	}
@@ -99,7 +96,7 @@ func (a Admin) put(ctx context.Context, at place, s state, value string) error {
 	}
 	i.Value, i.ChangedBy = value, a.User
 	var answer item
-	r, err := a.ask(ctx, at, method, path, nil, encode(i), jsonType)
+	r, err := a.ask(ctx, at, method, path, encode(i), jsonType)
 	if err == nil {
 		err = r.into(&answer)
 	}
@@ -111,13 +108,14 @@ func (a Admin) remove(ctx context.Context, at place, s state) error {
 	if i == nil {
 		return nil
 	}
-	r, err := a.ask(ctx, at, http.MethodDelete, "!/items/"+strconv.FormatInt(i.ID, 10), url.Values{"operator": {a.User}}, nil, "")
+	// This one the server has outside the namespace.
+	r, err := request(ctx, at, a.Address, http.MethodDelete, "/items/"+strconv.FormatInt(i.ID, 10), a.Token, url.Values{"operator": {a.User}}, nil, "")
 	return cmp.Or(err, r.silent())
 }
 
 func (a Admin) publish(ctx context.Context, at place, title, comment string) (published, error) {
 	form := url.Values{"name": {title}, "comment": {comment}, "operator": {a.User}}
-	r, err := a.ask(ctx, at, http.MethodPost, "/releases", nil, []byte(form.Encode()), "application/x-www-form-urlencoded")
+	r, err := a.ask(ctx, at, http.MethodPost, "/releases", []byte(form.Encode()), "application/x-www-form-urlencoded")
 	if err != nil {
 		return published{}, err
 	}

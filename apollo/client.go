@@ -26,6 +26,9 @@ const (
 	dialTimeout = 2 * time.Second
 )
 
+// errClosed: it is the client that is closed, not the source or the sink.
+var errClosed = fmt.Errorf("the client: %w", datasource.ErrClosed)
+
 // Client speaks to the config service for one app id in one cluster. All its sources share one long poll, and sources of
 // one namespace share its reads. For another app id make another Client. Its methods may be called from any goroutine.
 type Client struct {
@@ -44,7 +47,6 @@ type Client struct {
 	mu     sync.Mutex
 	closed bool
 	spaces map[string]*namespace
-	writes map[string]chan struct{}
 	legs   map[*leg]struct{}
 	// limped: the last read did not get through. Polls that seem to be held may hang on dead connections.
 	limped bool
@@ -67,7 +69,7 @@ func newClient(app *config.AppConfig, options []ClientOption) (*Client, error) {
 	}
 	c := &Client{
 		app: app.AppID, cluster: app.Cluster, label: app.Label, timeout: DefaultTimeout, patience: DefaultPatience,
-		spaces: map[string]*namespace{}, writes: map[string]chan struct{}{}, legs: map[*leg]struct{}{},
+		spaces: map[string]*namespace{}, legs: map[*leg]struct{}{},
 	}
 	secret := app.Secret
 	c.secret = func(context.Context) (string, error) { return secret, nil }
@@ -188,7 +190,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (reply,
 // over says why a request whose context has ended was not answered.
 func (c *Client) over(ctx context.Context) error {
 	if c.isClosed() {
-		return fmt.Errorf("the client: %w", datasource.ErrClosed)
+		return errClosed
 	}
 	return context.Cause(ctx)
 }

@@ -31,7 +31,7 @@ func newDocument(client *Client, namespace, key string, sink bool, options []Opt
 	if err := set.apply(client, options); err != nil {
 		return fail(err)
 	}
-	namespace = notification{Namespace: namespace}.name()
+	namespace = bare(namespace)
 	if err := checkName("namespace", namespace); err != nil {
 		return fail(err)
 	}

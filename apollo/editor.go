@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-
-	"github.com/rulewire/rulewire/datasource"
 )
 
 // ErrNoNamespace means that the namespace, or its app or cluster, does not exist. It is made in the portal.
@@ -111,7 +109,7 @@ func request(ctx context.Context, p place, address, method, path string, token f
 		}
 	}
 	if p.client.isClosed() {
-		return reply{}, &unsentError{fmt.Errorf("the client: %w", datasource.ErrClosed)}
+		return reply{}, &unsentError{errClosed}
 	}
 	r, err := send(p.client.http, req)
 	if err == nil && (r.status < 200 || r.status > 299) {

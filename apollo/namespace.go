@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/rulewire/rulewire/datasource"
 )
 
 // unheardAfter is how long a server that knows of a release needs at most to say so.
@@ -25,10 +23,11 @@ type release struct {
 	cluster string
 }
 
-// namespace is what a client knows of one namespace. Its fields are under the client's mutex.
+// namespace is what a client knows of one namespace. Its fields but the first three are under the client's mutex.
 type namespace struct {
 	client *Client
 	name   string
+	turn   chan struct{} // full while a write of this client is under way
 
 	last          *release // the newest that was read
 	running, next *flight
@@ -55,7 +54,7 @@ func (c *Client) space(name string) *namespace {
 	defer c.mu.Unlock()
 	n := c.spaces[name]
 	if n == nil {
-		n = &namespace{client: c, name: name, members: map[*member]struct{}{}, drafts: map[string]string{}}
+		n = &namespace{client: c, name: name, turn: make(chan struct{}, 1), members: map[*member]struct{}{}, drafts: map[string]string{}}
 		c.spaces[name] = n
 	}
 	return n
@@ -84,7 +83,7 @@ func (n *namespace) fetch(ctx context.Context) (*release, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("the client: %w", datasource.ErrClosed)
+		return nil, errClosed
 	}
 	f := &flight{done: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancel(c.ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -161,11 +162,7 @@ func (l *leg) failed(err error) {
 func (l *leg) all() []*namespace {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
-	var list []*namespace
-	for n := range l.spaces {
-		list = append(list, n)
-	}
-	return list
+	return slices.Collect(maps.Keys(l.spaces))
 }
 
 // tell hands over that the namespaces changed; the engines read.
@@ -237,7 +234,7 @@ func (l *leg) poll(failing bool) (news []*namespace, restarted bool, err error) 
 	for n, q := range sent {
 		for _, note := range notes {
 			// Restarted or not: what was answered counts, unless the question is being asked anew from -1.
-			if n.leg == l && n.id == q.heard && strings.EqualFold(note.name(), n.name) && note.ID != q.named {
+			if n.leg == l && n.id == q.heard && strings.EqualFold(bare(note.Namespace), n.name) && note.ID != q.named {
 				n.id, n.messages, n.expecting = note.ID, string(note.Messages), false
 				n.heard++
 				news = append(news, n)

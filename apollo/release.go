@@ -40,7 +40,7 @@ func (w *write) isServed(ctx context.Context) error {
 	if now.key == w.before.key && now.key != plain.key {
 		return fmt.Errorf("%w: a gray release is served to this instance; write from another one", datasource.ErrUnsupported)
 	}
-	return fmt.Errorf("%w: the namespace was released in the meantime", datasource.ErrConflict)
+	return errReleased
 }
 
 func (w *write) matches(r *release) bool {

@@ -146,11 +146,10 @@ type notification struct {
 	Messages  jsontext.Value `json:"messages"`
 }
 
-// name is the namespace's, without the suffix that means nothing.
-func (n notification) name() string {
-	name := n.Namespace
+// bare is the name of a namespace without the suffix that means nothing.
+func bare(name string) string {
 	if i := len(name) - len(properties); i > 0 && strings.EqualFold(name[i:], properties) {
-		name = name[:i]
+		return name[:i]
 	}
 	return name
 }

@@ -112,17 +112,9 @@ func (s *Sink) fits(data string) error {
 
 // turn lets the writes of this client to one namespace pass one by one.
 func (s *Sink) turn(ctx context.Context) (release func(), err error) {
-	c := s.client
-	c.mu.Lock()
-	turn := c.writes[s.space.name]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		c.writes[s.space.name] = turn
-	}
-	c.mu.Unlock()
 	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+	case s.space.turn <- struct{}{}:
+		return func() { <-s.space.turn }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -139,6 +139,6 @@ func (s *Source) Watch(ctx context.Context, _ datasource.Document, deliver func(
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.client.ctx.Done():
-		return fmt.Errorf("the client: %w", datasource.ErrClosed)
+		return errClosed
 	}
 }

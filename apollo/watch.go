@@ -2,7 +2,6 @@ package apollo
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strconv"
 	"sync"
@@ -36,7 +35,7 @@ func (n *namespace) join(deliver func(datasource.Document)) (*member, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("the client: %w", datasource.ErrClosed)
+		return nil, errClosed
 	}
 	n.members[m] = struct{}{}
 	followed := n.leg != nil

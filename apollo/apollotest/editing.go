@@ -30,7 +30,7 @@ type (
 		AppID   string     `json:"appId"`
 		Cluster string     `json:"clusterName"`
 		Name    string     `json:"namespaceName"`
-		Items   []itemBody `json:"items,omitempty"`
+		Items   []itemBody `json:"items,omitzero"`
 	}
 	openRelease struct {
 		ID             int64             `json:"id"`

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -71,7 +73,7 @@ func (l *Link) Requests(prefix string) int {
 	defer l.mu.Unlock()
 	n := 0
 	for path, count := range l.requests {
-		if len(path) >= len(prefix) && path[:len(prefix)] == prefix {
+		if strings.HasPrefix(path, prefix) {
 			n += count
 		}
 	}
@@ -82,7 +84,7 @@ func (l *Link) Requests(prefix string) int {
 func (l *Link) Cut() {
 	l.mu.Lock()
 	l.cut = true
-	conns := l.open()
+	conns := slices.Collect(maps.Keys(l.conns))
 	l.mu.Unlock()
 	for _, c := range conns {
 		_ = c.Close()
@@ -95,7 +97,7 @@ func (l *Link) Stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stalled = true
-	for _, c := range l.open() {
+	for c := range l.conns {
 		c.dead = true
 	}
 }
@@ -126,15 +128,6 @@ func (l *Link) Heal() {
 func (l *Link) Close() {
 	l.Cut()
 	l.transport.CloseIdleConnections()
-}
-
-// open lists the connections. The mutex is held.
-func (l *Link) open() []*conn {
-	var list []*conn
-	for c := range l.conns {
-		list = append(list, c)
-	}
-	return list
 }
 
 func (l *Link) connect(ctx context.Context, _, address string) (net.Conn, error) {

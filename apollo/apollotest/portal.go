@@ -31,12 +31,7 @@ func (s *Server) portal(m *http.ServeMux) {
 		})
 	}
 	handle("GET", "", func(w http.ResponseWriter, r *http.Request, n *Namespace) {
-		write(w, http.StatusOK, struct {
-			AppID   string     `json:"appId"`
-			Cluster string     `json:"clusterName"`
-			Name    string     `json:"namespaceName"`
-			Items   []itemBody `json:"items"`
-		}{n.app, n.cluster, n.name, n.bodies(false)})
+		write(w, http.StatusOK, namespaceBody{AppID: n.app, Cluster: n.cluster, Name: n.name, Items: n.bodies(false)})
 	})
 	handle("GET", "/releases/latest", func(w http.ResponseWriter, r *http.Request, n *Namespace) {
 		if n == nil || n.latest() == nil {

@@ -112,7 +112,7 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /services/config", s.services)
 	s.portal(m)
 	s.admin(m)
-	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notFound(w, r) })
+	m.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.counts[r.URL.Path]++
@@ -138,7 +138,7 @@ func (s *Server) signed(next http.HandlerFunc) http.HandlerFunc {
 			stamp := r.Header.Get("Timestamp")
 			at, err := strconv.ParseInt(stamp, 10, 64)
 			if skew := time.Since(time.UnixMilli(at)); err != nil || skew.Abs() > time.Minute {
-				failure(w, r, http.StatusUnauthorized, "RequestTimeTooSkewed")
+				failure(w, r, http.StatusUnauthorized)
 				return
 			}
 			_, signature, _ := strings.Cut(r.Header.Get("Authorization"), ":")
@@ -149,7 +149,7 @@ func (s *Server) signed(next http.HandlerFunc) http.HandlerFunc {
 				good = good || base64.StdEncoding.EncodeToString(mac.Sum(nil)) == signature
 			}
 			if !good {
-				failure(w, r, http.StatusUnauthorized, "Unauthorized")
+				failure(w, r, http.StatusUnauthorized)
 				return
 			}
 		}
@@ -191,16 +191,16 @@ func write(w http.ResponseWriter, status int, v any) {
 }
 
 // failure is the error page of the framework, as a client sees it that accepts JSON.
-func failure(w http.ResponseWriter, r *http.Request, status int, _ string) {
+func failure(w http.ResponseWriter, r *http.Request, status int) {
 	write(w, status, struct {
 		Timestamp string `json:"timestamp"`
 		Status    int    `json:"status"`
 		Error     string `json:"error"`
 		Path      string `json:"path"`
-	}{time.Now().UTC().Format("2006-01-02T15:04:05.000+0000"), status, http.StatusText(status), r.URL.Path})
+	}{stamp(time.Now()), status, http.StatusText(status), r.URL.Path})
 }
 
-func notFound(w http.ResponseWriter, r *http.Request) { failure(w, r, http.StatusNotFound, "") }
+func notFound(w http.ResponseWriter, r *http.Request) { failure(w, r, http.StatusNotFound) }
 
 // exception is Apollo's own answer to what it does not do.
 func exception(w http.ResponseWriter, status int, kind, message string) {
