@@ -48,9 +48,10 @@ const (
 	keyBytes      = 16 << 10
 )
 
-func keyedStores() map[string]func(context.Context, testing.TB) (keyed, error) {
-	return map[string]func(context.Context, testing.TB) (keyed, error){"etcd": keyedEtcd, "redis": keyedRedis, "consul": keyedConsul}
-}
+var keyedStores = []struct {
+	name string
+	open func(context.Context, testing.TB) (keyed, error)
+}{{"etcd", keyedEtcd}, {"redis", keyedRedis}, {"consul", keyedConsul}}
 
 func keyedEtcd(_ context.Context, tb testing.TB) (keyed, error) {
 	server := etcdtest.Run(tb)
@@ -188,13 +189,13 @@ func keysTable(ctx context.Context, w io.Writer, match *regexp.Regexp, n int, st
 		"consul: over HTTP/2; a blocking query is a request in flight for each key, which takes net/http a goroutine and buffers",
 	}
 	missed := false
-	for _, name := range []string{"etcd", "redis", "consul"} {
-		if !match.MatchString(name) {
+	for _, s := range keyedStores {
+		if !match.MatchString(s.name) {
 			continue
 		}
 		var got held
 		err := onHost(func(tb testing.TB) error {
-			k, err := keyedStores()[name](ctx, tb)
+			k, err := s.open(ctx, tb)
 			if err == nil {
 				got, err = k.hold(ctx, tb, n)
 			}
@@ -205,23 +206,14 @@ func keysTable(ctx context.Context, w io.Writer, match *regexp.Regexp, n int, st
 		}
 		if err != nil {
 			missed = missed || !errors.Is(err, errSkipped)
-			notes = append(notes, fmt.Sprintf("%s: not measured: %v", name, err))
+			notes = append(notes, fmt.Sprintf("%s: not measured: %v", s.name, err))
 			continue
 		}
 		met := "yes"
 		if got.goroutines > keyGoroutines+0.1 || got.bytes > keyBytes {
 			met, missed = "NO", true
 		}
-		fmt.Fprintf(table, "%s\t%.2f\t%.1f KiB\t%d\t≤ %d goroutines, ≤ %d KiB\t%s\n", name, got.goroutines, float64(got.bytes)/1024, got.connections, keyGoroutines, keyBytes>>10, met)
+		fmt.Fprintf(table, "%s\t%.2f\t%.1f KiB\t%d\t≤ %d goroutines, ≤ %d KiB\t%s\n", s.name, got.goroutines, float64(got.bytes)/1024, got.connections, keyGoroutines, keyBytes>>10, met)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	for _, note := range notes {
-		fmt.Fprintln(w, note)
-	}
-	if missed && strict {
-		return errBudget
-	}
-	return nil
+	return finish(w, table, notes, missed && strict)
 }

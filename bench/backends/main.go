@@ -102,13 +102,18 @@ func run(ctx context.Context, w io.Writer) error {
 	if peer() == "" {
 		notes = append(notes, "no peer: "+peerEnv+" names no program")
 	}
+	return finish(w, table, notes, missed && *strict)
+}
+
+// finish prints the table, and the notes below it; failed is what -strict makes of it.
+func finish(w io.Writer, table *tabwriter.Writer, notes []string, failed bool) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, note := range notes {
 		fmt.Fprintln(w, note)
 	}
-	if missed && *strict {
+	if failed {
 		return errBudget
 	}
 	return nil
