@@ -293,7 +293,6 @@ func TestAThousandRulesAndAMegabyteFitIntoABody(t *testing.T) {
 	}
 }
 
-// What the Dashboard can't know is kept from the rule that was there.
 // A rule that stands twice in the document is one on the page: what is done to it is done to its twin.
 func TestARuleThatStandsTwiceIsEditedAndRemovedAsOne(t *testing.T) {
 	store := datasourcetest.NewStore()
@@ -311,6 +310,7 @@ func TestARuleThatStandsTwiceIsEditedAndRemovedAsOne(t *testing.T) {
 	}
 }
 
+// What the Dashboard can't know is kept from the rule that was there.
 func TestFieldsThatTheDashboardDoesNotKnowAreKept(t *testing.T) {
 	store := datasourcetest.NewStore()
 	docs := map[string]string{

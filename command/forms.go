@@ -18,7 +18,6 @@ type form[T any] struct {
 	hide func(r *T)
 	// merge fills what the Dashboard does not know into a pushed rule, from the rule that was there.
 	merge func(pushed, before *T)
-	id    func(r *T) *string
 }
 
 func itoa[N ~int32 | ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }
@@ -85,7 +84,6 @@ func flowForm() form[rule.Flow] {
 				p.ClusterConfig = b.ClusterConfig
 			}
 		},
-		id: func(r *rule.Flow) *string { return &r.ID },
 	}
 }
 
@@ -110,7 +108,6 @@ func degradeForm() form[rule.Degrade] {
 				p.TimeWindowMs = b.TimeWindowMs
 			}
 		},
-		id: func(r *rule.Degrade) *string { return &r.ID },
 	}
 }
 
@@ -191,7 +188,6 @@ func systemForm() form[rule.System] {
 				p.Strategy = b.Strategy
 			}
 		},
-		id: func(r *rule.System) *string { return &r.ID },
 	}
 }
 
@@ -204,7 +200,6 @@ func authorityForm() form[rule.Authority] {
 			keep(&p.ID, b.ID)
 			keepExtra(&p.Extra, b.Extra)
 		},
-		id: func(r *rule.Authority) *string { return &r.ID },
 	}
 }
 
@@ -246,7 +241,6 @@ func paramFlowForm() form[rule.ParamFlow] {
 				p.ClusterConfig = b.ClusterConfig
 			}
 		},
-		id: func(r *rule.ParamFlow) *string { return &r.ID },
 	}
 }
 
@@ -259,6 +253,5 @@ func isolationForm() form[rule.Isolation] {
 			keep(&p.ID, b.ID)
 			keepExtra(&p.Extra, b.Extra)
 		},
-		id: func(r *rule.Isolation) *string { return &r.ID },
 	}
 }

@@ -25,7 +25,6 @@ type ruleset interface {
 	accept(ctx context.Context, id string, from pusher) error
 	pending() []Pending
 	stale() uint64
-	kind() rule.Kind
 }
 
 // pusher is who pushes.
@@ -55,8 +54,6 @@ func newKind[T any](docs func() []Document[T], f form[T], o *options) *kind[T] {
 	return &kind[T]{name: name, docs: docs, conv: converter.JSON[T](), form: f, traits: rule.TraitsOf[T](), limit: o.maxRemoved,
 		logger: o.logger, seed: maphash.MakeSeed(), next: 1}
 }
-
-func (k *kind[T]) kind() rule.Kind { return k.name }
 
 // view is a rule as the Dashboard sees it: one row.
 type view[T any] struct {
@@ -185,7 +182,7 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 			return nil, fmt.Errorf("%w: the rules are not those any more that the push was compared with", datasource.ErrConflict)
 		}
 		if p.stale {
-			return nil, &staleError[T]{plan: p, limit: k.limit}
+			return nil, &staleError[T]{plan: p}
 		}
 		return p.next, nil
 	})
@@ -218,30 +215,24 @@ func (k *kind[T]) target(docs []Document[T], pushed []view[T]) (int, []view[T], 
 	if len(docs) == 1 {
 		return 0, pushed, nil
 	}
-	left := slices.Clone(pushed)
+	left := pushed
 	own := make([][]view[T], len(docs))
 	dirty := -1
 	for i, d := range docs {
 		current := k.views(d.InForce())
 		m := k.match(current, left)
-		taken := make([]bool, len(left))
-		changed := len(m.missing) > 0
 		for _, p := range m.pairs {
-			taken[p[1]] = true
 			own[i] = append(own[i], left[p[1]])
-			changed = changed || current[p[0]].full != left[p[1]].full
 		}
-		if changed {
+		if differ(current, left, m) > len(m.added) { // what is added may be another document's
 			if dirty >= 0 {
 				return 0, nil, failf(http.StatusBadRequest, "the push changes rules of %s and of %s; one edit can change one document", docs[dirty].ID(), d.ID())
 			}
 			dirty = i
 		}
-		rest := left[:0:0]
-		for j := range left {
-			if !taken[j] {
-				rest = append(rest, left[j])
-			}
+		rest := make([]view[T], len(m.added))
+		for n, j := range m.added {
+			rest[n] = left[j]
 		}
 		left = rest
 	}
@@ -287,10 +278,7 @@ type heldPush[T any] struct {
 	summary summary
 }
 
-type staleError[T any] struct {
-	plan  plan[T]
-	limit int
-}
+type staleError[T any] struct{ plan plan[T] }
 
 func (e *staleError[T]) Error() string { return ErrStale.Error() }
 func (e *staleError[T]) Unwrap() error { return ErrStale }
@@ -324,7 +312,7 @@ func (k *kind[T]) hold(rules []T, from pusher, e *staleError[T]) error {
 		names += name
 	}
 	return failf(http.StatusBadRequest, "refused: this would remove %d %s rules that are in force: %s. Open the rules page first, so that the Dashboard knows them, then edit again "+
-		"(%w; at most %d at once; held as pending %s)", len(p.removed), k.name, names, ErrStale, e.limit, h.ID)
+		"(%w; at most %d at once; held as pending %s)", len(p.removed), k.name, names, ErrStale, k.limit, h.ID)
 }
 
 func (k *kind[T]) pending() []Pending {

@@ -82,12 +82,7 @@ func (c *Centre) treeText(id string) string {
 	var b strings.Builder
 	list := c.tree()
 	if id != "" {
-		list = nil
-		for _, n := range c.tree() {
-			if n.ParentID != "" && strings.Contains(n.Resource, id) {
-				list = append(list, n)
-			}
-		}
+		list = slices.DeleteFunc(list, func(n nodeView) bool { return n.ParentID == "" || !strings.Contains(n.Resource, id) })
 	}
 	for i := range list {
 		n := &list[i]

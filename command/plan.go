@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"slices"
 )
 
@@ -54,8 +55,8 @@ func (k *kind[T]) match(store, push []view[T]) pairs {
 	round(func(s, p *view[T]) bool { return s.full == p.full })
 	if len(m.pairs) < len(store) || len(m.pairs) < len(push) {
 		round(func(s, p *view[T]) bool {
-			id := *k.form.id(&p.rule)
-			return id != "" && id == *k.form.id(&s.rule)
+			id := k.traits.ID(&p.rule)
+			return id != "" && id == k.traits.ID(&s.rule)
 		})
 		round(func(s, p *view[T]) bool { return k.form.shape(&s.rule) == k.form.shape(&p.rule) })
 		round(func(s, p *view[T]) bool { return true })
@@ -81,17 +82,16 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 	p := plan[T]{before: current}
 	p.summary.before = digest(k, store)
 	gone := make(map[int]bool, len(m.missing))
-	var removed maphash.Hash
-	removed.SetSeed(k.seed)
+	var removed []view[T]
 	for _, i := range m.missing {
 		if !inForce[store[i].print] {
 			continue // not in force here yet: it came meanwhile, from somebody else
 		}
 		gone[i] = true
 		p.removed = append(p.removed, k.describe(&store[i].rule))
-		_ = binary.Write(&removed, binary.LittleEndian, store[i].full) // never fails
+		removed = append(removed, store[i])
 	}
-	p.summary.removed = removed.Sum64()
+	p.summary.removed = digest(k, removed)
 	p.replaced = k.build(current, store, push, m, gone)
 	p.next = p.replaced
 	if literal {
@@ -114,15 +114,13 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 		p.next = k.build(current, store, push, click, nil)
 		return p
 	}
-	kept := false
-	for i := range gone {
-		// What was never shown to who pushes can't be meant by what the push lacks.
-		if k.shown.knows(peer) && !k.shown.saw(peer, store[i].key) {
-			delete(gone, i)
-			kept = true
-		}
+	if len(gone) == 0 {
+		return p
 	}
-	if kept {
+	// What was never shown to who pushes can't be meant by what the push lacks.
+	seen, all := k.shown.seen(peer), len(gone)
+	maps.DeleteFunc(gone, func(i int, _ bool) bool { return seen != nil && !seen[store[i].key] })
+	if len(gone) < all {
 		p.next = k.build(current, store, push, m, gone)
 	}
 	return p
@@ -238,7 +236,7 @@ func digest[T any](k *kind[T], views []view[T]) uint64 {
 	var h maphash.Hash
 	h.SetSeed(k.seed)
 	for i := range views {
-		_ = binary.Write(&h, binary.LittleEndian, views[i].full)
+		_ = binary.Write(&h, binary.LittleEndian, views[i].full) // never fails
 	}
 	return h.Sum64()
 }
@@ -269,7 +267,7 @@ func (h *history) add(peer string, prints []print, reads int) {
 		set[p.full] = p.key
 	}
 	for i := len(h.lists) - 1; i >= 0; i-- {
-		if l := h.lists[i]; l.peer == peer && equalSets(l.set, set) {
+		if l := h.lists[i]; l.peer == peer && maps.Equal(l.set, set) {
 			// The same page again: it is the newest now.
 			l.reads += reads
 			h.lists = append(slices.Delete(h.lists, i, i+1), l)
@@ -289,36 +287,21 @@ func (h *history) add(peer string, prints []print, reads int) {
 	h.lists = slices.Delete(h.lists, 0, drop)
 }
 
-func equalSets(a, b map[uint64]uint64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for full := range a {
-		if _, ok := b[full]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// knows says whether anything was shown to peer.
-func (h *history) knows(peer string) bool {
-	return slices.ContainsFunc(h.lists, func(l shownList) bool { return l.peer == peer })
-}
-
-// saw says whether a rule with this key was shown to peer.
-func (h *history) saw(peer string, key uint64) bool {
+// seen has the keys of the rules that were shown to peer; it is nil if nothing was.
+func (h *history) seen(peer string) map[uint64]bool {
+	var keys map[uint64]bool
 	for i := range h.lists {
 		if h.lists[i].peer != peer {
 			continue
 		}
-		for _, k := range h.lists[i].set {
-			if k == key {
-				return true
-			}
+		if keys == nil {
+			keys = make(map[uint64]bool)
+		}
+		for _, key := range h.lists[i].set {
+			keys[key] = true
 		}
 	}
-	return false
+	return keys
 }
 
 // oneOff looks, newest first, for a list that was shown to peer and that push differs from by one added rule (before is nil)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -84,34 +85,19 @@ func (c *Centre) parse(w http.ResponseWriter, r *http.Request) (map[string]strin
 		return nil, err
 	}
 	defer c.leave()
-	body := make([]byte, 0, min(r.ContentLength, 64<<10)) // grows with what really comes
-	body, err := appendAll(body, io.LimitReader(r.Body, r.ContentLength))
-	if err != nil || int64(len(body)) != r.ContentLength {
+	var body bytes.Buffer
+	body.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead) // it grows with what really comes
+	_, err := body.ReadFrom(io.LimitReader(r.Body, r.ContentLength))
+	if err != nil || int64(body.Len()) != r.ContentLength {
 		w.Header().Set("Connection", "close")
-		return nil, failf(http.StatusBadRequest, "the body was cut off after %d of %d bytes", len(body), r.ContentLength)
+		return nil, failf(http.StatusBadRequest, "the body was cut off after %d of %d bytes", body.Len(), r.ContentLength)
 	}
-	text := string(body)
+	text := body.String()
 	if trimmed := strings.TrimLeft(text, " \t\r\n"); strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{") {
 		params["data"] = text // the bare document; no parameter's name starts so
 		return params, nil
 	}
 	return params, parseForm(params, text)
-}
-
-func appendAll(b []byte, r io.Reader) ([]byte, error) {
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-	}
 }
 
 // parseForm adds the parameters of a query or a form, decoded once. Empty ones are dropped, as the Java client drops them.

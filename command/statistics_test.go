@@ -208,7 +208,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	if n != h.rules || n > maxShown || len(h.lists) > maxLists {
 		t.Errorf("%d lists, %d rules, counted %d", len(h.lists), n, h.rules)
 	}
-	if !h.knows("p") || h.knows("q") || !h.saw("p", 3) || h.saw("p", 3000) {
+	if p := h.seen("p"); p == nil || h.seen("q") != nil || !p[3] || p[3000] {
 		t.Error("forgot")
 	}
 	h.add("big", make([]print, 1), 1)

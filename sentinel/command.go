@@ -73,22 +73,23 @@ func completeKinds(p *plan) {
 		}
 		part(&memorySource{kind: kind, own: own}, golang...).join(p)
 	}
-	list := func(n int, v any) ([]byte, error) {
-		if n == 0 {
-			return nil, nil
-		}
-		return json.Marshal(v)
-	}
-	flows, breakers, systems := flow.GetRules(), circuitbreaker.GetRules(), system.GetRules()
-	own, err := list(len(flows), flows)
+	own, err := told(flow.GetRules())
 	add(rule.KindFlow, own, err, Flow)
-	own, err = list(len(breakers), breakers)
+	own, err = told(circuitbreaker.GetRules())
 	add(rule.KindDegrade, own, err, Degrade)
-	own, err = list(len(systems), systems)
+	own, err = told(system.GetRules())
 	add(rule.KindSystem, own, err, System)
 	add(rule.KindAuthority, nil, nil, Authority)
-	own, err = list(len(hotspot.GetRules()), hotspot.GetRules()) // keys of any type are no JSON: an error if there are some
+	own, err = told(hotspot.GetRules()) // keys of any type are no JSON: an error if there are some
 	add(rule.KindParamFlow, own, err, ParamFlow)
+}
+
+// told gives rules as JSON, nil for none.
+func told[R any](rules []R) ([]byte, error) {
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(rules)
 }
 
 // memorySource is the document of a kind that has no store.
