@@ -14,7 +14,7 @@ import (
 // admit says who asks, or why not. What a browser does on behalf of a web page is refused altogether: also reading, so that
 // nothing about the process leaks.
 func (c *Centre) admit(r *http.Request) (actor string, err error) {
-	ip := remoteIP(r)
+	ip := ipOf(r.RemoteAddr)
 	if len(c.opts.peers) > 0 && !allowed(c.opts.peers, ip) {
 		return "", failf(http.StatusForbidden, "%s is not on the list of peers", ip)
 	}
@@ -104,8 +104,9 @@ func (c *Centre) ownHost(r *http.Request) bool {
 	return host == "localhost" || c.opts.hosts[host]
 }
 
-func remoteIP(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+// ipOf is the address in ip:port, without the zone; not valid if there is none.
+func ipOf(addrPort string) netip.Addr {
+	ap, err := netip.ParseAddrPort(addrPort)
 	if err != nil {
 		return netip.Addr{}
 	}

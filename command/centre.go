@@ -141,7 +141,7 @@ func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, 
 			return Answer{}, err
 		}
 	}
-	return cmd.Run(writable.WithActor(r.Context(), actor), &Request{Actor: actor, peer: remoteIP(r).String() + " " + r.UserAgent(), params: params})
+	return cmd.Run(writable.WithActor(r.Context(), actor), &Request{Actor: actor, peer: ipOf(r.RemoteAddr).String() + " " + r.UserAgent(), params: params})
 }
 
 // deniedPeriod bounds what a stranger can write into the log.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -98,26 +97,27 @@ type heartbeat struct {
 	o      *options
 	addr   net.Addr
 	client *http.Client
+	done   func() // ends what is ours of the client
 	state  *beatState
-	logger *slog.Logger
 	turn   int    // of the dashboards
 	said   string // the last condition that was logged
 }
 
 func newHeartbeat(o *options, addr net.Addr, state *beatState) *heartbeat {
-	client := o.client
-	if client == nil {
+	h := &heartbeat{o: o, addr: addr, client: o.client, state: state, done: func() {}}
+	if h.client == nil {
 		// One connection is reused; nobody else's pool is touched.
-		client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+		h.client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
 			ResponseHeaderTimeout: beatTimeout, ForceAttemptHTTP2: true}}
+		h.done = h.client.CloseIdleConnections
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &heartbeat{o: o, addr: addr, client: client, state: state, logger: o.logger}
+	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return h
 }
 
 // run beats at once and then each period until ctx ends.
 func (h *heartbeat) run(ctx context.Context) {
-	defer h.client.CloseIdleConnections()
+	defer h.done()
 	pause := h.o.period
 	for {
 		if h.round(ctx) == nil {
@@ -176,10 +176,10 @@ func (h *heartbeat) say(condition string) {
 	first := h.said == ""
 	h.said = condition
 	if h.state.get().LastError == nil {
-		h.logger.Info("rulewire: heartbeat "+condition, "app", h.o.app, "addr", h.addr)
+		h.o.logger.Info("rulewire: heartbeat "+condition, "app", h.o.app, "addr", h.addr)
 		return
 	}
-	h.logger.Warn("rulewire: no dashboard takes the heartbeat", "app", h.o.app, "first", first, "error", condition)
+	h.o.logger.Warn("rulewire: no dashboard takes the heartbeat", "app", h.o.app, "first", first, "error", condition)
 }
 
 // errBeat is wrapped where a dashboard answered but does not take the beat.
@@ -257,8 +257,8 @@ func (h *heartbeat) ip(ctx context.Context, d dashboard) netip.Addr {
 	if h.o.ip.IsValid() {
 		return h.o.ip
 	}
-	if ap, err := netip.ParseAddrPort(h.addr.String()); err == nil && !ap.Addr().IsUnspecified() {
-		return ap.Addr().Unmap().WithZone("")
+	if ip := ipOf(h.addr.String()); ip.IsValid() && !ip.IsUnspecified() {
+		return ip
 	}
 	// Choosing a route sends nothing. The Dashboard can't call IPv6 back, so that comes second.
 	for _, network := range [...]string{"udp4", "udp6"} {
@@ -269,8 +269,8 @@ func (h *heartbeat) ip(ctx context.Context, d dashboard) netip.Addr {
 		}
 		local := conn.LocalAddr().String()
 		_ = conn.Close() // nothing was sent
-		if ap, err := netip.ParseAddrPort(local); err == nil {
-			return ap.Addr().Unmap().WithZone("")
+		if ip := ipOf(local); ip.IsValid() {
+			return ip
 		}
 	}
 	return ownIP(h.addr)
@@ -279,8 +279,8 @@ func (h *heartbeat) ip(ctx context.Context, d dashboard) netip.Addr {
 // ownIP is an address of this machine where no dashboard tells which: the one listened on, else the first of a network.
 func ownIP(listening net.Addr) netip.Addr {
 	if listening != nil {
-		if ap, err := netip.ParseAddrPort(listening.String()); err == nil && !ap.Addr().IsUnspecified() {
-			return ap.Addr().Unmap().WithZone("")
+		if ip := ipOf(listening.String()); ip.IsValid() && !ip.IsUnspecified() {
+			return ip
 		}
 	}
 	addrs, err := net.InterfaceAddrs()

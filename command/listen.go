@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
 	"strconv"
 	"sync"
 	"syscall"
@@ -62,8 +61,7 @@ func listen(ctx context.Context, o *options) (net.Listener, error) {
 
 // exposed says whether other machines can reach an address.
 func exposed(a net.Addr) bool {
-	ap, err := netip.ParseAddrPort(a.String())
-	return err != nil || !ap.Addr().IsLoopback()
+	return !ipOf(a.String()).IsLoopback()
 }
 
 // limit accepts no more than so many connections at once.

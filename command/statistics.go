@@ -104,9 +104,7 @@ func (r *ring) sample(now time.Time) {
 	if start > end {
 		return
 	}
-	if i := slices.IndexFunc(r.lines, func(e entry) bool { return e.second >= start }); i >= 0 {
-		r.lines = r.lines[:i]
-	}
+	r.lines = r.lines[:r.at(start)]
 	if start == end {
 		return
 	}
@@ -127,15 +125,15 @@ func (r *ring) sample(now time.Time) {
 	r.trim(end)
 }
 
+// at is the place of the first line of a second or of a later one.
+func (r *ring) at(second int64) int {
+	i, _ := slices.BinarySearchFunc(r.lines, second, func(e entry, s int64) int { return cmp.Compare(e.second, s) })
+	return i
+}
+
 // trim drops what is too old or too much; the lines are moved so that nothing keeps the old ones alive.
 func (r *ring) trim(end int64) {
-	drop := 0
-	for drop < len(r.lines) && (r.lines[drop].second < end-ringSeconds || len(r.lines)-drop > ringLines) {
-		drop++
-	}
-	if drop > 0 {
-		r.lines = slices.Delete(r.lines, 0, drop)
-	}
+	r.lines = slices.Delete(r.lines, 0, max(r.at(end-ringSeconds), len(r.lines)-ringLines))
 	if cap(r.lines) > 4096 && cap(r.lines) > 4*len(r.lines) {
 		r.lines = slices.Clone(r.lines) // after a burst
 	}
@@ -151,9 +149,9 @@ func (r *ring) text(start, end int64, resource string, maxLines int) string {
 	defer r.mu.Unlock()
 	var b strings.Builder
 	n, last := 0, int64(0)
-	for i := range r.lines {
+	for i := r.at(start); i < len(r.lines) && r.lines[i].second <= end; i++ {
 		e := &r.lines[i]
-		if e.second < start || e.second > end || resource != "" && e.resource != resource {
+		if resource != "" && e.resource != resource {
 			continue
 		}
 		if maxLines > 0 && n >= maxLines && e.second != last {
@@ -187,11 +185,8 @@ func (r *ring) minutes() map[string]minute {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sums := make(map[string]minute)
-	for i := range r.lines {
+	for i := r.at(now.Unix() - 60); i < len(r.lines); i++ {
 		e := &r.lines[i]
-		if e.second < now.Unix()-60 {
-			continue
-		}
 		m := sums[e.resource]
 		m.pass += uint64(e.pass)
 		m.block += uint64(e.block)
