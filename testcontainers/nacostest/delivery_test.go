@@ -87,14 +87,15 @@ func parse(text string) int {
 	return n
 }
 
-// sdk makes a client as a user would, with its files in a folder of the test.
-func sdk(tb testing.TB, servers []constant.ServerConfig, change func(*constant.ClientConfig)) config_client.IConfigClient {
+// sdk makes a client as a user would, with its files in a folder of the test, for the user who may do everything.
+func sdk(tb testing.TB, s *nacostest.Server, servers []constant.ServerConfig, change func(*constant.ClientConfig)) config_client.IConfigClient {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "nacos-sdk-") // not the test's own: the SDK writes on after its end
 	must(tb, err)
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	config := constant.ClientConfig{
 		TimeoutMs: 5000, NotLoadCacheAtStart: true, DisableUseSnapShot: true, LogDir: dir, CacheDir: dir, LogLevel: "error",
+		Username: s.User(), Password: s.Password(),
 	}
 	if change != nil {
 		change(&config)
@@ -110,8 +111,8 @@ var watchers = []struct {
 	name  string
 	watch func(tb testing.TB, s *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board)
 }{
-	{"rulewire", func(tb testing.TB, _ *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
-		c := sdk(tb, servers, nil)
+	{"rulewire", func(tb testing.TB, s *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
+		c := sdk(tb, s, servers, nil)
 		for i := range at {
 			src, err := nacos.NewSource(c, at[i].DataID, at[i].Group)
 			must(tb, err)
@@ -127,15 +128,15 @@ var watchers = []struct {
 		}
 	}},
 	// As sentinel-golang's own data source does it: GetConfig, then ListenConfig.
-	{"sdk-one-client", func(tb testing.TB, _ *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
-		c := sdk(tb, servers, nil)
+	{"sdk-one-client", func(tb testing.TB, s *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
+		c := sdk(tb, s, servers, nil)
 		for i := range at {
 			follow(tb, c, at[i], i, b)
 		}
 	}},
-	{"sdk-client-per-document", func(tb testing.TB, _ *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
+	{"sdk-client-per-document", func(tb testing.TB, s *nacostest.Server, servers []constant.ServerConfig, at []nacostest.Config, b *board) {
 		for i := range at {
-			follow(tb, sdk(tb, servers, nil), at[i], i, b)
+			follow(tb, sdk(tb, s, servers, nil), at[i], i, b)
 		}
 	}},
 	{"http-long-poll", longPoll},

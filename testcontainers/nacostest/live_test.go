@@ -505,8 +505,7 @@ func rightsAndNamespaces(t *testing.T, s *nacostest.Server) {
 func clientOfTheSDK(t *testing.T, s *nacostest.Server) {
 	files := t.TempDir()
 	newSDK := func() config_client.IConfigClient {
-		return sdk(t, s.ServerConfigs(), func(c *constant.ClientConfig) {
-			c.Username, c.Password = s.User(), s.Password()
+		return sdk(t, s, s.ServerConfigs(), func(c *constant.ClientConfig) {
 			c.CacheDir, c.DisableUseSnapShot = files, false
 		})
 	}
