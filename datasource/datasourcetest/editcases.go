@@ -92,6 +92,7 @@ func (x *play) edits() int {
 //
 // faults: F139 F140
 func editTwoWriters(x *play) {
+	x.rivals()
 	x.counters()
 	edits := x.edits()
 	var wg sync.WaitGroup
@@ -141,6 +142,7 @@ func disturbed(x *play, disturb func(context.Context) error, pause time.Duration
 		enough = 25 // edits of each editor
 		least  = 2  // disturbances: the editors go on until they have been through so many, however quick the store is
 	)
+	x.rivals()
 	x.counters()
 	edits := make([]int, editors)
 	ctx, stop := context.WithCancel(context.Background())

@@ -123,6 +123,14 @@ func (x *play) skip(reason string) {
 	x.Skip(reason)
 }
 
+// rivals begins a case where two write at once.
+func (x *play) rivals() {
+	x.Helper()
+	if why := x.c.NoCompareAndSet; why != "" {
+		x.skip(why)
+	}
+}
+
 // need gives an optional ability of the harness, or skips the case.
 func need[A any](x *play) A {
 	x.Helper()

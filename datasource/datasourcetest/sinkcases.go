@@ -195,6 +195,7 @@ func sinkTooLarge(x *play) {
 // race lets n writers write over the same revision at once, and gives how many won.
 func (x *play) race(n, round int, expected string) (winner []byte, won int) {
 	x.Helper()
+	x.rivals()
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup

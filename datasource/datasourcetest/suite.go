@@ -30,6 +30,9 @@ type Config struct {
 	IdlePeriod time.Duration
 	// Edits is how often each of the two writers of case Edit/TwoWriters edits. Default 1000, and at most 100 with -short.
 	Edits int
+	// NoCompareAndSet says why the store can't tell two writers apart who write at once: the cases where they do are skipped.
+	// Default "": it can.
+	NoCompareAndSet string
 	// Options are given to every readable, before those of the case.
 	Options []datasource.Option
 	// Leaks are goroutines that outlive a case for a good reason, such as those of a client that all harnesses share.

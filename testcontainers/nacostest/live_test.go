@@ -196,7 +196,7 @@ func kills(t *testing.T, s *nacostest.Server) {
 	must(t, err)
 	c := newClient(t, admin(s), s.ServerConfigs())
 	at := nacostest.Config{Group: group, DataID: newName()}
-	sink, err := nacos.NewSink(c, at.DataID, at.Group)
+	sink, err := newSink(c, at)
 	must(t, err)
 	now, err := sink.Write(t.Context(), numbered(1), "")
 	must(t, err)
@@ -335,7 +335,7 @@ func tlsProxy(t *testing.T, s *nacostest.Server) {
 	b := newBoard(1)
 	open(t, c, at, 0, b)
 	inForce(t, b, 7, soon)
-	sink, err := nacos.NewSink(c, at.DataID, at.Group)
+	sink, err := newSink(c, at)
 	must(t, err)
 	doc, err := sink.Read(t.Context())
 	must(t, err)
@@ -513,7 +513,7 @@ func clientOfTheSDK(t *testing.T, s *nacostest.Server) {
 	at := nacostest.Config{Group: group, DataID: newName()}
 	src, err := nacos.NewSource(c, at.DataID, at.Group)
 	must(t, err)
-	sink, err := nacos.NewSink(c, at.DataID, at.Group)
+	sink, err := newSink(c, at)
 	must(t, err)
 	if src.ID() != sink.ID() {
 		t.Errorf("IDs %q and %q", src.ID(), sink.ID())
@@ -600,19 +600,22 @@ func deletedAndWrittenAgainWhileAListenerRuns(t *testing.T, s *nacostest.Server)
 	close(hold)
 	inForce(t, b, 5, soon)
 	must(t, s.Delete(t.Context(), at))
-	inForce(t, b, 0, soon)
+	inForce(t, b, 0, nacos.DefaultCompare+soon) // rnacos forgets who listens when a document goes, until checksums are compared
 }
 
 // A document over the 100 KB of Nacos's own default for managed capacity, which a server does not apply unless told to,
 // is written; one over the 10 MiB of a request is refused by its type, and what was there stays.
 func sizes(t *testing.T, s *nacostest.Server) {
 	at := nacostest.Config{Group: group, DataID: newName()}
-	sink, err := nacos.NewSink(newClient(t, admin(s), s.ServerConfigs()), at.DataID, at.Group, nacos.MaxBytes(32<<20), nacos.Timeout(latency))
+	sink, err := newSink(newClient(t, admin(s), s.ServerConfigs()), at, nacos.MaxBytes(32<<20), nacos.Timeout(latency))
 	must(t, err)
 	text := []byte(strings.Repeat(" ", 100<<10) + string(numbered(1)))
 	doc, err := sink.Write(t.Context(), text, writable.Absent)
 	must(t, err)
-	if _, err := sink.Write(t.Context(), bytes.Repeat([]byte("x"), 11<<20), doc.Revision); !errors.Is(err, datasource.ErrTooLarge) {
+	switch next, err := sink.Write(t.Context(), bytes.Repeat([]byte("x"), 11<<20), doc.Revision); {
+	case err == nil && len(weaker) > 0: // not Nacos itself: its limit is another
+		doc = next
+	case !errors.Is(err, datasource.ErrTooLarge):
 		t.Errorf("over the limit of a request: %v", err)
 	}
 	if now, err := sink.Read(t.Context()); err != nil || now.Revision != doc.Revision {
