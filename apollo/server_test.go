@@ -116,7 +116,10 @@ func (h *remote) Secrets() []string { return []string{h.r.Token + "-"} }
 func (h *remote) Limit() int        { return apollo.DefaultMaxChars }
 
 func realSuite(format string, admin bool) datasourcetest.Config {
-	return datasourcetest.Config{New: func(t testing.TB) datasourcetest.Harness { return newRemote(t, format, admin) }, Latency: 10 * time.Second, IdlePeriod: time.Second}
+	return datasourcetest.Config{
+		New: func(t testing.TB) datasourcetest.Harness { return newRemote(t, format, admin) }, Latency: 10 * time.Second, IdlePeriod: time.Second,
+		Edits: 30, // each is served after about a second; the stand-in's suite has 1,000
+	}
 }
 
 func TestServerConformance(t *testing.T) {
