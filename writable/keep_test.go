@@ -131,6 +131,8 @@ func TestTheLayoutOfADocumentStays(t *testing.T) {
 		"a line for each":         {"[\n" + rule1 + "\n]", "[\n" + a + ",\n" + b + "\n]"},
 		"each indented":           {"[\n   " + rule1 + "\n]\n", "[\n   " + a + ",\n   " + b + "\n]\n"},
 		"CRLF":                    {"\xef\xbb\xbf[\r\n\t" + rule1 + "\r\n]\r\n", "[\n\t" + a + ",\n\t" + b + "\n]\n"},
+		"LF CR, members apart":    {"[\n\r {\n\r\"resource\":\"[a,\\n{\",\"count\":1}\n\r]\n", ""},
+		"LF CR":                   {"[\n\r " + rule1 + "\n\r]", "[\n " + a + ",\n " + b + "\n]"},
 		"first rule beside [":     {"[" + rule1 + "\n]", `[` + a + `,` + b + `]`},
 		"members indented by 1":   {"[\n {\n  \"resource\": \"[a,\\n{\",\n  \"count\": 1\n }\n]\n", ""},
 		"an empty list, ended":    {"[]\n", `[` + b + "]\n"},

@@ -52,7 +52,8 @@ func newLine(text []byte) (indent, rest []byte, ok bool) {
 	if line < 0 {
 		return nil, rest, false
 	}
-	return blanks[line+1:], rest, true
+	// A carriage return may stand on either side of the line feed; an indent is made of blanks and tabs only.
+	return bytes.ReplaceAll(blanks[line+1:], []byte("\r"), nil), rest, true
 }
 
 // perLine puts each element of a list on a line of its own.

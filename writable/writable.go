@@ -105,7 +105,7 @@ type Result[T any] struct {
 	From string
 	// Document is the document as it was written.
 	Document datasource.Document
-	// Rules is the number of rules now.
+	// Rules is the number of rules now; equal ones count once, as in force.
 	Rules int
 	// Changes says which rules were added, changed and removed. Where the document before could not be read (Unreadable),
 	// every rule counts as added.
@@ -300,10 +300,12 @@ type changeError struct{ err error }
 func (e *changeError) Error() string   { return e.err.Error() }
 func (e *changeError) Unwrap() []error { return []error{errOfChange, e.err} }
 
-// encoded is a document to be: its bytes, and its rules as every reader will see them.
+// encoded is a document to be: its bytes, its rules as they stand in it, and how many of them differ, which is what every
+// reader has in force.
 type encoded[T any] struct {
-	data  []byte
-	rules []T
+	data    []byte
+	rules   []T
+	inForce int
 }
 
 // encode makes the document and reads it back, so that what a reader would refuse is never written.
@@ -317,7 +319,14 @@ func (w *Writable[T]) encode(rules []T, before datasource.Document) (encoded[T],
 	if err != nil {
 		return encoded[T]{}, w.fail("write", "", err)
 	}
-	return encoded[T]{data, seen}, nil
+	next := encoded[T]{data, seen, len(seen)}
+	if len(seen) != len(rules) {
+		// A reader counts equal rules once; the difference to the document before is told of all that stand there.
+		if next.rules, err = w.decode(datasource.Document{Presence: datasource.Present, Data: data}); err != nil {
+			return encoded[T]{}, err
+		}
+	}
+	return next, nil
 }
 
 func (w *Writable[T]) toBytes(rules []T) (data []byte, err error) {
@@ -374,7 +383,7 @@ func (w *Writable[T]) copy(old []T, doc datasource.Document) ([]T, error) {
 // put writes one document compare-and-set, finds out what became of it, and brings it into force.
 func (w *Writable[T]) put(ctx context.Context, op Op, before datasource.Document, old []T, unreadable error, next encoded[T], attempt int) (Result[T], error) {
 	expected := revisionOf(before)
-	res := Result[T]{From: expected, Rules: len(next.rules), Unreadable: unreadable, Attempts: attempt}
+	res := Result[T]{From: expected, Rules: next.inForce, Unreadable: unreadable, Attempts: attempt}
 	var err error
 	if res.Changes, err = w.compare(old, next.rules); err != nil {
 		return Result[T]{}, w.fail("write", expected, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -262,6 +263,27 @@ func TestAnEditThatFailsOrChangesNothingWritesNothing(t *testing.T) {
 			t.Errorf("%d writes, %d calls", p.sink.count(), p.core.told())
 		}
 		wantEqual(t, "in force", p.core.Rules(), flows(2))
+	})
+}
+
+// A rule may stand twice in a document. It counts once in force; the history tells of what stands there.
+func TestARuleThatStandsTwiceIsCalledRemovedByTheEditOfAnother(t *testing.T) {
+	each(t, func(t *testing.T, store *datasourcetest.Store, f datasourcetest.Flavour) {
+		put(store, []rule.Flow{flow("a", 1), flow("b", 2), flow("a", 1)})
+		p := join(t, store, f)
+		res, err := p.Edit(t.Context(), add(flow("c", 3)))
+		if err != nil || res.Changes.Summary() != "1 added, 3 unchanged" || res.Rules != 3 {
+			t.Errorf("added: %s, %d rules, %v", res.Changes.Summary(), res.Rules, err)
+		}
+		res, err = p.Edit(t.Context(), func(rules []rule.Flow) ([]rule.Flow, error) { return rules, nil })
+		if err != nil || !res.Unchanged || p.sink.count() != 1 {
+			t.Errorf("nothing changed: %s, %d writes, %v", res.Changes.Summary(), p.sink.count(), err)
+		}
+		res, err = p.Edit(t.Context(), func(rules []rule.Flow) ([]rule.Flow, error) { return slices.Delete(rules, 2, 3), nil })
+		if err != nil || res.Changes.Summary() != "1 removed, 3 unchanged" || res.Rules != 3 {
+			t.Errorf("the twin removed: %s, %d rules, %v", res.Changes.Summary(), res.Rules, err)
+		}
+		wantNames(t, "stored", decoded(t, store), "a", "b", "c")
 	})
 }
 
