@@ -1,10 +1,13 @@
 package sentinel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alibaba/sentinel-golang/core/circuitbreaker"
@@ -66,30 +69,107 @@ func completeKinds(p *plan) {
 	for _, e := range p.entries {
 		has[e.kind] = true
 	}
-	golang := []Option{Dialect(converter.Golang), Unsupported(Hold), Engine(datasource.OnStart(datasource.Empty), datasource.Interval(24*time.Hour))}
-	add := func(kind rule.Kind, own []byte, err error, part func(datasource.Source, ...Option) Part) {
-		if has[kind] || err != nil {
-			return // a rule that can't be told as JSON stays out of reach: it must not be lost by an edit of another
-		}
-		part(&memorySource{kind: kind, own: own}, golang...).join(p)
+	complete(p, has[rule.KindFlow], memory[rule.Flow, flow.Rule]{rule.KindFlow, flowModule(), told[flow.Rule], mapFlow,
+		func(c *coreRules) []flow.Rule { return c.flow }, Flow})
+	complete(p, has[rule.KindDegrade], memory[rule.Degrade, circuitbreaker.Rule]{rule.KindDegrade, breakerModule(), told[circuitbreaker.Rule], mapDegrade,
+		func(c *coreRules) []circuitbreaker.Rule { return c.breaker }, Degrade})
+	complete(p, has[rule.KindSystem], memory[rule.System, system.Rule]{rule.KindSystem, systemModule(), told[system.Rule], mapSystem,
+		func(c *coreRules) []system.Rule { return c.system }, System})
+	complete(p, has[rule.KindParamFlow], memory[rule.ParamFlow, hotspot.Rule]{rule.KindParamFlow, hotspotModule(), toldHotspot, mapParamFlow,
+		func(c *coreRules) []hotspot.Rule { return c.hotspot }, ParamFlow})
+	if !has[rule.KindAuthority] {
+		Authority(&memorySource{kind: rule.KindAuthority}, inMemory...).join(p)
 	}
-	own, err := told(flow.GetRules())
-	add(rule.KindFlow, own, err, Flow)
-	own, err = told(circuitbreaker.GetRules())
-	add(rule.KindDegrade, own, err, Degrade)
-	own, err = told(system.GetRules())
-	add(rule.KindSystem, own, err, System)
-	add(rule.KindAuthority, nil, nil, Authority)
-	own, err = told(hotspot.GetRules()) // keys of any type are no JSON: an error if there are some
-	add(rule.KindParamFlow, own, err, ParamFlow)
 }
 
-// told gives rules as JSON, nil for none.
-func told[R any](rules []R) ([]byte, error) {
-	if len(rules) == 0 {
-		return nil, nil
+var inMemory = []Option{Dialect(converter.Golang), Unsupported(Hold), Engine(datasource.OnStart(datasource.Empty), datasource.Interval(24*time.Hour))}
+
+// memory is how a kind's rules come from the core and go there.
+type memory[R, C any] struct {
+	kind rule.Kind
+	mod  *module[C]
+	tell func([]C) ([]byte, error)
+	back mapper[R]
+	of   func(*coreRules) []C
+	part func(datasource.Source, ...Option) Part
+}
+
+// complete adds a kind that has no source. One whose rules Rulewire would not load exactly as the core has them stays out of
+// reach: with the first edit of another rule they would be gone.
+func complete[R, C any](p *plan, has bool, m memory[R, C]) {
+	if has {
+		return
 	}
-	return json.Marshal(rules)
+	src := &memorySource{kind: m.kind}
+	if live := m.mod.live(); len(live) > 0 {
+		var err error
+		if src.own, err = m.tell(live); err != nil || !m.keeps(src.own) {
+			return
+		}
+	}
+	m.part(src, inMemory...).join(p)
+}
+
+// keeps says whether the document brings back what the core has.
+func (m memory[R, C]) keeps(own []byte) bool {
+	rules, err := datasource.Check(converter.JSON[R](converter.Dialect(converter.Golang)), own)
+	if err != nil {
+		return false
+	}
+	var mapped coreRules
+	for i := range rules {
+		if m.back(&rules[i], &mapping{}, &mapped) != nil {
+			return false
+		}
+	}
+	set := newCoreSet(m.mod, m.kind)
+	set.sole, set.touched, set.wanted = true, true, m.of(&mapped)
+	return set.drift().none()
+}
+
+// told gives rules as JSON.
+func told[C any](rules []C) ([]byte, error) { return json.Marshal(rules) }
+
+// toldHotspot is told for hot-parameter rules, whose special items have keys of any type and so are no JSON by themselves.
+func toldHotspot(rules []hotspot.Rule) ([]byte, error) {
+	all := make([]rule.ParamFlow, len(rules))
+	for i := range rules {
+		c := &rules[i]
+		r := rule.NewParamFlow(c.Resource, int64(c.ParamIndex), float64(c.Threshold))
+		r.ID, r.ParamKey, r.ParamsMaxCapacity = c.ID, c.ParamKey, c.ParamsMaxCapacity
+		r.MaxQueueingTimeMs, r.BurstCount, r.DurationInSec = c.MaxQueueingTimeMs, c.BurstCount, c.DurationInSec
+		if c.MetricType == hotspot.Concurrency {
+			r.Grade = rule.GradeThread
+		}
+		if c.ControlBehavior == hotspot.Throttling {
+			r.ControlBehavior = rule.ControlRateLimiter
+		}
+		for key, limit := range c.SpecificItems {
+			item := rule.ParamFlowItem{Object: fmt.Sprint(key), Count: limit}
+			switch key.(type) {
+			case string:
+				item.ClassType = rule.ItemString.String()
+			case int:
+				item.ClassType = rule.ItemInt.String()
+			case int64:
+				item.ClassType = rule.ItemLong.String()
+			case int16:
+				item.ClassType = rule.ItemShort.String()
+			case bool:
+				item.ClassType = rule.ItemBoolean.String()
+			case float64:
+				item.ClassType = rule.ItemDouble.String()
+			default:
+				return nil, fmt.Errorf("%w: a key of type %T", rule.ErrUnsupported, key)
+			}
+			r.Items = append(r.Items, item)
+		}
+		slices.SortFunc(r.Items, func(a, b rule.ParamFlowItem) int {
+			return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.ClassType, b.ClassType))
+		})
+		all[i] = r
+	}
+	return converter.JSON[rule.ParamFlow](converter.Dialect(converter.Golang)).Encode(all)
 }
 
 // memorySource is the document of a kind that has no store.

@@ -2,7 +2,9 @@ package sentinel
 
 import (
 	"context"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/alibaba/sentinel-golang/api"
 	"github.com/alibaba/sentinel-golang/core/base"
+	"github.com/alibaba/sentinel-golang/core/circuitbreaker"
 	"github.com/alibaba/sentinel-golang/core/flow"
+	"github.com/alibaba/sentinel-golang/core/hotspot"
 	"github.com/alibaba/sentinel-golang/core/isolation"
 	"github.com/alibaba/sentinel-golang/core/system"
 
@@ -233,3 +237,60 @@ func TestADocumentThatIsNotThereYetIsAnEmptyPage(t *testing.T) {
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// A rule of the application's own that Rulewire does not take as it is must not go with the first edit of another.
+func TestAnEditOfAKindWithoutASourceTakesTheApplicationsRulesAway(t *testing.T) {
+	clean(t)
+	_, err := flow.LoadRules([]*flow.Rule{{Resource: "own", Threshold: 5}, {Resource: "slow", Threshold: 5, StatIntervalInMs: 700_000}}) // beyond Rulewire's range
+	_, errBreaker := circuitbreaker.LoadRules([]*circuitbreaker.Rule{{Id: "x", Resource: "b", Strategy: circuitbreaker.ErrorRatio, RetryTimeoutMs: 3100, StatIntervalMs: 1000, Threshold: 0.4}})
+	if err := errors.Join(err, errBreaker); err != nil {
+		t.Fatal(err)
+	}
+	r := openBeside(t, Authority(doc("authority", `[]`), Unsupported(Hold)), port())
+	if got := ask(t, r, "/setRules", "type", "flow", "data", `[{"resource":"new","count":7}]`); !strings.Contains(got, "nothing is registered") {
+		t.Error(got)
+	}
+	if live := flow.GetRules(); len(live) != 2 {
+		t.Errorf("core %+v", live)
+	}
+	page := ask(t, r, "/getRules?type=degrade")
+	if got := ask(t, r, "/setRules", "type", "degrade", "data", strings.Replace(page, "[{", `[{"resource":"new","grade":2,"count":5,"timeWindow":1},{`, 1)); got != "success" {
+		t.Errorf("%s, page %s", got, page)
+	}
+	if live := circuitbreaker.GetRulesOfResource("b"); len(live) != 1 || live[0].RetryTimeoutMs != 3100 || live[0].Id != "x" {
+		t.Errorf("core %+v", live)
+	}
+}
+
+func TestTheApplicationsOwnHotParameterRulesAreOutOfReach(t *testing.T) {
+	for name, c := range map[string]struct {
+		items map[interface{}]int64
+		page  string
+	}{
+		"no items":          {nil, `"count":5`},
+		"items":             {map[interface{}]int64{"vip": 7, 42: 100, int64(42): 9, true: 1, 0.5: 2}, `"object":"vip"`},
+		"foreign keys":      {map[interface{}]int64{struct{ A int }{1}: 7}, ""}, // can't be told: stays the application's
+		"one key of a pair": {map[interface{}]int64{float32(0.5): 7}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean(t)
+			if _, err := hotspot.LoadRules([]*hotspot.Rule{{ID: "i", Resource: "own", Threshold: 5, MetricType: hotspot.QPS, DurationInSec: 2, BurstCount: 3,
+				ParamIndex: 1, ParamsMaxCapacity: 100, SpecificItems: c.items}}); err != nil {
+				t.Fatal(err)
+			}
+			r := openBeside(t, Authority(doc("authority", `[]`), Unsupported(Hold)), port())
+			page := ask(t, r, "/getParamFlowRules")
+			if c.page == "" && page != "[]" || !strings.Contains(page, c.page) {
+				t.Errorf("page %s", page)
+			}
+			got := ask(t, r, "/setParamFlowRules", "data", strings.TrimSuffix(strings.TrimSuffix(page, "]"), "}")+`}`+`,{"resource":"new","paramIdx":0,"count":3}]`)
+			if c.page != "" && got != "success" {
+				t.Error(got)
+			}
+			live := hotspot.GetRulesOfResource("own")
+			if len(live) != 1 || live[0].Threshold != 5 || live[0].ParamsMaxCapacity != 100 || live[0].BurstCount != 3 || !maps.Equal(live[0].SpecificItems, c.items) {
+				t.Errorf("core %+v", live)
+			}
+		})
+	}
+}

@@ -128,7 +128,8 @@ func systemModule() *module[system.Rule] {
 		load:     system.LoadRules,
 		live:     system.GetRules,
 		same: func(a, b *system.Rule) bool {
-			return a.MetricType == b.MetricType && a.TriggerCount == b.TriggerCount && a.Strategy == b.Strategy
+			// What is not BBR acts as no strategy, and a program that says nothing has 0 there.
+			return a.MetricType == b.MetricType && a.TriggerCount == b.TriggerCount && (a.Strategy == system.BBR) == (b.Strategy == system.BBR)
 		},
 	}
 }
