@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -182,6 +184,32 @@ func certificate(t *testing.T, name string, parent *x509.Certificate, parentKey 
 		t.Fatal(err)
 	}
 	return cert, key
+}
+
+func TestAStrangersLongPathFillsTheLog(t *testing.T) {
+	var log syncBuffer
+	p := start(t, datasourcetest.NewStore(), command.Peers(netip.MustParsePrefix("10.0.0.0/8")), command.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	if status, _ := p.get("/" + strings.Repeat("y", 900_000)); status != 403 || log.count("request refused") != 1 || len(log.text()) > 1000 {
+		t.Errorf("%d, %d bytes of log", status, len(log.text()))
+	}
+}
+
+// A form of short names takes many times its length when it is taken apart.
+func TestAMillionParametersAreKept(t *testing.T) {
+	p := start(t, datasourcetest.NewStore())
+	var form strings.Builder
+	for i := range 1100 {
+		fmt.Fprintf(&form, "%x=1&", i)
+	}
+	if status, text := p.raw("/version", "", form.String()); status != 400 || !strings.Contains(text, "parameters") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := p.get("/version?" + form.String()); status != 400 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := p.get("/version?" + strings.Repeat("a=1&", 1100)); status != 200 {
+		t.Errorf("one name: %d", status)
+	}
 }
 
 // faults: F057

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (c *Centre) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.opts.logger.Error("rulewire: command panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			c.opts.logger.Error("rulewire: command panicked", "path", short(r.URL.Path), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			answer, err = Answer{}, &StatusError{http.StatusInternalServerError, errors.New(textServerError)}
 		}
 	}()
@@ -141,7 +142,17 @@ func (c *Centre) answer(w http.ResponseWriter, r *http.Request) (answer Answer, 
 			return Answer{}, err
 		}
 	}
-	return cmd.Run(writable.WithActor(r.Context(), actor), &Request{Actor: actor, peer: ipOf(r.RemoteAddr).String() + " " + r.UserAgent(), params: params})
+	return cmd.Run(writable.WithActor(r.Context(), actor), &Request{Actor: actor, peer: peerOf(r), params: params})
+}
+
+// peerOf tells readers of lists apart. It is remembered, so that its length is bounded.
+func peerOf(r *http.Request) string {
+	agent := r.UserAgent()
+	if len(agent) > sha256.Size {
+		sum := sha256.Sum256([]byte(agent))
+		agent = string(sum[:])
+	}
+	return ipOf(r.RemoteAddr).String() + " " + agent
 }
 
 // deniedPeriod bounds what a stranger can write into the log.
@@ -152,7 +163,7 @@ func (c *Centre) denied(r *http.Request, err error) {
 	n := c.deniedCount.Add(1)
 	now, last := time.Now().UnixNano(), c.deniedAt.Load()
 	if now-last >= int64(deniedPeriod) && c.deniedAt.CompareAndSwap(last, now) {
-		c.opts.logger.Warn("rulewire: request refused", "remote", r.RemoteAddr, "path", r.URL.Path, "error", err, "so_far", n)
+		c.opts.logger.Warn("rulewire: request refused", "remote", r.RemoteAddr, "path", short(r.URL.Path), "error", err, "so_far", n)
 	}
 }
 

@@ -50,10 +50,15 @@ const (
 )
 
 func unknownCommand(name string) error {
-	if len(name) > 100 {
-		name = strings.ToValidUTF8(name[:100], "") + "…"
+	return &StatusError{http.StatusBadRequest, errors.New("Unknown command `" + short(name) + "`")}
+}
+
+// short bounds what a stranger sent, for an answer or a record.
+func short(text string) string {
+	if len(text) <= 100 {
+		return text
 	}
-	return &StatusError{http.StatusBadRequest, errors.New("Unknown command `" + name + "`")}
+	return strings.ToValidUTF8(text[:100], "") + "…"
 }
 
 func bad(text string) error { return &StatusError{http.StatusBadRequest, errors.New(text)} }

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,9 +165,13 @@ func (h *heartbeat) round(ctx context.Context) error {
 		h.turn = (h.turn + 1) % len(h.o.dashboards)
 	}
 	err := errors.Join(errs...)
-	h.say(err.Error())
+	h.say(localEnd.ReplaceAllString(err.Error(), ""))
 	return err
 }
+
+// localEnd is the own end of a connection in the text of an error. Its port is another one with each beat, which would make
+// the same failure a new condition.
+var localEnd = regexp.MustCompile(`\S+:\d+->`)
 
 // say logs a condition once for each change.
 func (h *heartbeat) say(condition string) {

@@ -1,9 +1,11 @@
 package command_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -161,6 +163,45 @@ func TestARefusalIsLoggedOnceForEachReason(t *testing.T) {
 	until(t, "taken", func() bool { return log.count("heartbeat taken") > 0 })
 	if log.count("your port not set yet") != 1 || log.count("not a dashboard's") != 1 || log.count("heartbeat taken") != 1 {
 		t.Errorf("log:\n%s", log.text())
+	}
+}
+
+// The text of such an error has the local port in it.
+func TestADashboardThatResetsEveryConnectionIsLoggedWithEachBeat(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	beats := make(chan struct{})
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				close(beats)
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+			conn.Close()
+			beats <- struct{}{}
+		}
+	}()
+	var log syncBuffer
+	p := start(t, datasourcetest.NewStore(), command.Dashboards(l.Addr().String()), command.HeartbeatPeriod(5*time.Millisecond), command.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	for range 5 {
+		<-beats
+	}
+	until(t, "the failures are counted", func() bool { return p.centre.Status().Heartbeat.Failures >= 4 })
+	l.Close()
+	for range beats { // until the listener has ended
+	}
+	p.close()
+	// Once nobody listens any more, the reason is another one.
+	if n := log.count("connection reset"); n != 1 {
+		t.Errorf("%d records:\n%s", n, log.text())
 	}
 }
 

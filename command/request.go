@@ -100,6 +100,9 @@ func (c *Centre) parse(w http.ResponseWriter, r *http.Request) (map[string]strin
 	return params, parseForm(params, text)
 }
 
+// maxParams bounds the parameters of a request, which take many times the memory of their text. No command has ten.
+const maxParams = 1000
+
 // parseForm adds the parameters of a query or a form, decoded once. Empty ones are dropped, as the Java client drops them.
 func parseForm(params map[string]string, text string) error {
 	for part := range strings.SplitSeq(text, "&") {
@@ -111,8 +114,11 @@ func parseForm(params map[string]string, text string) error {
 		if value, err = url.QueryUnescape(value); err != nil {
 			return failf(http.StatusBadRequest, "parameter %.50q is not encoded right: %w", name, err)
 		}
-		if value != "" {
-			params[name] = value
+		if value == "" {
+			continue
+		}
+		if params[name] = value; len(params) > maxParams {
+			return failf(http.StatusBadRequest, "more than %d parameters", maxParams)
 		}
 	}
 	return nil

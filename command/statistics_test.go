@@ -3,12 +3,17 @@ package command
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rulewire/rulewire/rule"
+	"github.com/rulewire/rulewire/writable"
 )
 
 // engine counts as an engine does: it keeps the last 10 s of each resource.
@@ -189,6 +194,29 @@ func TestTheTreeHasARootAndParentsBeforeChildren(t *testing.T) {
 	}
 	if text := c.origins("b|x"); !strings.HasPrefix(text, "id: b|x\n\nidx ") {
 		t.Errorf("origins\n%s", text)
+	}
+}
+
+// A request line and headers may be a megabyte long, and a list of its own is kept for each user agent.
+func TestALongUserAgentIsKeptWholeForEachList(t *testing.T) {
+	c, err := New(Registry(&writable.Registry{}), Logger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 900_000)
+	for _, agent := range []string{"a", long + "b", long + "c", long + "c"} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/getRules?type=flow", nil)
+		r.Header.Set("User-Agent", agent)
+		c.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	lists := c.rules[rule.KindFlow].(*kind[rule.Flow]).shown.lists
+	if len(lists) != 3 || lists[0].peer == "" || lists[1].peer == lists[2].peer {
+		t.Errorf("%d lists", len(lists))
+	}
+	for _, l := range lists {
+		if len(l.peer) > 100 {
+			t.Errorf("a peer of %d bytes", len(l.peer))
+		}
 	}
 }
 
