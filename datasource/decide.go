@@ -33,6 +33,11 @@ func (l *run[T]) consider(doc Document, channel string, reconcile bool) error {
 		return l.docProblem.err
 	}
 	if doc.Presence == Missing {
+		if r.overridden != nil && r.opts.onMissing == Clear && !moved && !reconcile && l.confirm == nil {
+			// What was edited in memory was edited while there was no document, and there still is none: nothing new.
+			l.settle()
+			return nil
+		}
 		return l.missing(doc, channel)
 	}
 	if c := l.candidate; c != nil && l.same(c.doc, doc) {

@@ -248,6 +248,39 @@ func TestAVolatileEditThatAListenerRefusesChangesNothing(t *testing.T) {
 	})
 }
 
+// Where a missing document means no rules, it says so once: what is edited in memory after that stays until the store speaks.
+func TestAMissingDocumentThatIsReadAgainTakesAVolatileEditAway(t *testing.T) {
+	each(t, func(t *testing.T, store *datasourcetest.Store, f datasourcetest.Flavour) {
+		p := join(t, store, f, datasource.OnMissing(datasource.Clear))
+		w, err := writable.NewVolatile(p.readable, writable.Logger(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Edit(t.Context(), add(flow("/volatile", 1))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute) // reads and relists
+		synctest.Wait()
+		if s := p.readable.Status(); p.core.Len() != 1 || !s.Drift || s.Counts.Reads < 3 {
+			t.Errorf("%d rules, %+v", p.core.Len(), s)
+		}
+		// The store's next word wins, and its next silence after that.
+		put(store, flows(3))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		wantEqual(t, "the store's document", p.core.Rules(), flows(3))
+		if _, err := w.Edit(t.Context(), add(flow("/volatile", 1))); err != nil {
+			t.Fatal(err)
+		}
+		store.Delete(docKey)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if p.core.Len() != 0 || p.readable.Status().Drift {
+			t.Errorf("%d rules after the deletion", p.core.Len())
+		}
+	})
+}
+
 // A change behind the store's back shows as drift, and an edit through the writable ends it.
 //
 // faults: F126
