@@ -211,3 +211,74 @@ func TestAnEmptyPageThatTwoReadLosesNeithersRule(t *testing.T) {
 		t.Errorf("stored %s", got)
 	}
 }
+
+// What the page shows besides the removed rule is what it was shown, not what somebody wants.
+func TestARemovalOnAnOldPageUndoesWhatOthersMadeOfTheOtherRules(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(flowDoc("a=1 b=2 c=3")))
+	p := start(t, store)
+	page := p.in(t)
+	page.read("flow")
+	p.agent = "somebody else"
+	p.read("flow")
+	p.set("flow", flowDoc("a=1 b=20 c=3"))
+	p.set("flow", flowDoc("a=1 b=20")) // c goes
+	page.set("flow", flowDoc("b=2 c=3"))
+	if got := flows(t, p.stored(flowKey)); got != "b=20" {
+		t.Errorf("stored %s", got)
+	}
+}
+
+// The push is a list that was shown last, without one rule; an older list, with one rule more, says the same of it.
+func TestARemovalIsTakenForAnOlderClickAndAnsweredSuccess(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(flowDoc("a=1")))
+	p := start(t, store)
+	page := p.in(t)
+	page.read("flow")
+	page.set("flow", flowDoc("a=1 b=2"))
+	page.set("flow", flowDoc("a=1 b=2 c=3"))
+	p.agent = "somebody else"
+	p.read("flow")
+	p.set("flow", flowDoc("a=1 b=20 c=3"))
+	page.set("flow", flowDoc("a=1 b=2"))
+	if got := flows(t, p.stored(flowKey)); got != "a=1 b=20" {
+		t.Errorf("stored %s", got)
+	}
+}
+
+func TestTheSamePushTwiceMakesATwin(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(flowDoc("a=1")))
+	p := start(t, store)
+	page := p.in(t)
+	page.read("flow")
+	p.agent = "somebody else"
+	p.set("flow", flowDoc("a=1 b=2"))
+	for range 2 {
+		page.set("flow", flowDoc("a=1 c=3"))
+		if got := flows(t, p.stored(flowKey)); got != "a=1 b=2 c=3" {
+			t.Errorf("stored %s", got)
+		}
+	}
+	// The rule that was added comes along with others that this page knows nothing of: that is no second click.
+	p.set("flow", flowDoc("a=1 b=2 c=3 d=4"))
+	if status, text := page.push("flow", flowDoc("c=3")); status != 400 {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// Somebody changed the rule in the store, and this process has not heard of it yet.
+func TestARemovalOfARuleThatAnotherJustChangedIsAnsweredSuccessAndNotMade(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(flowDoc("a=1 b=2 c=3")))
+	p := start(t, store)
+	p.read("flow")
+	store.CutWatches(errors.New("cut"))
+	store.Inject(datasourcetest.Faults{Watches: errors.New("cut")})
+	store.Put(flowKey, []byte(flowDoc("a=1 b=20 c=3 d=4")))
+	p.set("flow", flowDoc("a=1 c=3"))
+	if got := flows(t, p.stored(flowKey)); got != "a=1 c=3 d=4" {
+		t.Errorf("stored %s", got)
+	}
+}

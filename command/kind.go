@@ -173,7 +173,7 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 		return err
 	}
 	doc := docs[target]
-	inForce := k.prints(doc.InForce())
+	inForce := k.views(doc.InForce())
 	res, err := doc.Edit(ctx, func(current []T) ([]T, error) {
 		// Equal rules count once in force, and the page shows one: its twins in the document follow it.
 		current, _ = rule.Unique(current)
@@ -244,14 +244,6 @@ func (k *kind[T]) target(docs []Document[T], pushed []view[T]) (int, []view[T], 
 		dirty = max(dirty, 0)
 	}
 	return dirty, append(own[dirty], left...), nil
-}
-
-func (k *kind[T]) prints(rules []T) map[print]bool {
-	set := make(map[print]bool, len(rules))
-	for _, v := range k.views(rules) {
-		set[v.print] = true
-	}
-	return set
 }
 
 // Pending is a push that was held back, because it would have removed more rules in force than one click does.

@@ -74,17 +74,22 @@ func (k *kind[T]) match(store, push []view[T]) pairs {
 	return m
 }
 
-// plan works out what becomes of the store's rules. inForce are the prints of those that are in force here; literal takes the
-// push at its word, as an operator has seen it: all that it lacks and that is in force goes.
-func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer string, literal bool) plan[T] {
+// plan works out what becomes of the store's rules. inForce are those that are in force here; literal takes the push at its
+// word, as an operator has seen it: all that it lacks and that is in force goes.
+func (k *kind[T]) plan(current []T, inForce []view[T], push []view[T], peer string, literal bool) plan[T] {
 	store := k.views(current)
 	m := k.match(store, push)
+	// A rule that somebody else changed is in force here, if with its value of before.
+	here := make(map[int]bool, len(inForce))
+	for _, p := range k.match(store, inForce).pairs {
+		here[p[0]] = true
+	}
 	p := plan[T]{before: current}
 	p.summary.before = digest(k, store)
 	gone := make(map[int]bool, len(m.missing))
 	var removed []view[T]
 	for _, i := range m.missing {
-		if !inForce[store[i].print] {
+		if !here[i] {
 			continue // not in force here yet: it came meanwhile, from somebody else
 		}
 		gone[i] = true
@@ -99,8 +104,17 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if differ(store, push, m) <= 1 {
-		return p // one click on what the store has
+	// What was never shown to who pushes can't be meant by what the push lacks.
+	spare := func() {
+		seen, all := k.shown.seen(peer), len(gone)
+		maps.DeleteFunc(gone, func(i int, _ bool) bool { return seen != nil && !seen[store[i].key] })
+		if len(gone) < all {
+			p.next = k.build(current, store, push, m, gone)
+		}
+	}
+	if differ(store, push, m) <= 1 { // one click on what the store has
+		spare()
+		return p
 	}
 	click, ok := k.click(store, push, m, peer, false)
 	if !ok && k.limit >= 0 && len(gone) > k.limit {
@@ -114,15 +128,13 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 		p.next = k.build(current, store, push, click, nil)
 		return p
 	}
-	if len(gone) == 0 {
-		return p
-	}
-	// What was never shown to who pushes can't be meant by what the push lacks.
-	seen, all := k.shown.seen(peer), len(gone)
-	maps.DeleteFunc(gone, func(i int, _ bool) bool { return seen != nil && !seen[store[i].key] })
-	if len(gone) < all {
+	if k.shown.removal(peer, printsOf(push)) {
+		// A rule was removed on that page. The others stand there as they were shown, which is no wish to undo what somebody
+		// else made of them meanwhile.
+		m = pairs{}
 		p.next = k.build(current, store, push, m, gone)
 	}
+	spare()
 	return p
 }
 
@@ -132,9 +144,14 @@ func (k *kind[T]) plan(current []T, inForce map[print]bool, push []view[T], peer
 // that shares no rule with the push (loose) may belong to a memory that was lost; it counts only where no more would go than
 // may. The caller holds mu.
 func (k *kind[T]) click(store, push []view[T], m pairs, peer string, loose bool) (pairs, bool) {
-	_, at, before := k.shown.oneOff(peer, printsOf(push), loose)
+	prints := printsOf(push)
+	_, at, before := k.shown.oneOff(peer, prints, loose)
 	if at < 0 {
 		return pairs{}, false
+	}
+	if slices.ContainsFunc(store, func(v view[T]) bool { return v.full == prints[at].full }) {
+		// It was made before, so something else is meant now, unless the same list comes once more.
+		return pairs{}, k.shown.has(peer, prints)
 	}
 	if before == nil {
 		// Added. If somebody else added a rule of the same resource meanwhile, this is one more.
@@ -304,6 +321,28 @@ func (h *history) seen(peer string) map[uint64]bool {
 	return keys
 }
 
+// has says whether push is a list that was shown to peer.
+func (h *history) has(peer string, push []print) bool {
+	return slices.ContainsFunc(h.lists, func(l shownList) bool {
+		return l.peer == peer && len(l.set) == len(push) && l.holds(push)
+	})
+}
+
+// removal says whether push is a list that was shown to peer, without one of its rules.
+func (h *history) removal(peer string, push []print) bool {
+	return slices.ContainsFunc(h.lists, func(l shownList) bool {
+		return l.peer == peer && len(l.set) == len(push)+1 && l.holds(push)
+	})
+}
+
+// holds says whether every rule of push was shown.
+func (l *shownList) holds(push []print) bool {
+	return !slices.ContainsFunc(push, func(p print) bool {
+		_, ok := l.set[p.full]
+		return !ok
+	})
+}
+
 // oneOff looks, newest first, for a list that was shown to peer and that push differs from by one added rule (before is nil)
 // or by one changed one; at is that rule's place in push, -1 if there is no such list. loose also takes a list that shares no
 // rule with the push, as long as it was shown to more readers than have pushed since.
@@ -328,7 +367,7 @@ func (h *history) oneOff(peer string, push []print, loose bool) (list *shownList
 			}
 			at = j
 		}
-		if at < 0 && len(l.set) == len(push)+1 && !loose {
+		if at < 0 && len(l.set) == len(push)+1 && len(push) > 0 {
 			return nil, -1, nil // a removal explains it, and that is newer than whatever else does
 		}
 		if more || at < 0 {
