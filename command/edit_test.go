@@ -420,26 +420,34 @@ func TestTheDashboardSeesARowForEachLimitOfASystemRule(t *testing.T) {
 	}
 }
 
-func TestWithSeveralDocumentsAnEditChangesTheOneThatHasTheRule(t *testing.T) {
+// twoDocuments makes a process whose flow rules come from /team and /shared.
+func twoDocuments(t *testing.T, team, shared string) *process {
+	t.Helper()
 	store := datasourcetest.NewStore()
-	store.Put("/team", []byte(flowDoc("a=1 b=2")))
-	store.Put("/shared", []byte(flowDoc("c=3")))
-	doc := func(key string) command.Document[rule.Flow] {
-		r, err := datasource.New(store.Source(key, datasourcetest.Pushed), converter.JSON[rule.Flow](), rule.NewManager[rule.Flow](), datasource.Logger(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := writable.New(store.Sink(key, datasourcetest.Pushed), converter.JSON[rule.Flow](), writable.Readable(r), writable.Logger(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { r.Close() })
-		return command.Pair(writable.Pair[rule.Flow]{Readable: r, Writable: w})
+	store.Put("/team", []byte(flowDoc(team)))
+	store.Put("/shared", []byte(flowDoc(shared)))
+	return start(t, store, command.Rules(document(t, store, "/team"), document(t, store, "/shared")))
+}
+
+func document(t *testing.T, store *datasourcetest.Store, key string) command.Document[rule.Flow] {
+	t.Helper()
+	r, err := datasource.New(store.Source(key, datasourcetest.Pushed), converter.JSON[rule.Flow](), rule.NewManager[rule.Flow](), datasource.Logger(nil))
+	if err != nil {
+		t.Fatal(err)
 	}
-	p := start(t, store, command.Rules(doc("/team"), doc("/shared")))
+	w, err := writable.New(store.Sink(key, datasourcetest.Pushed), converter.JSON[rule.Flow](), writable.Readable(r), writable.Logger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return command.Pair(writable.Pair[rule.Flow]{Readable: r, Writable: w})
+}
+
+func TestWithSeveralDocumentsAnEditChangesTheOneThatHasTheRule(t *testing.T) {
+	p := twoDocuments(t, "a=1 b=2", "c=3")
 	if got := flows(t, p.read("flow")); got != "a=1 b=2 c=3" {
 		t.Fatalf("read %s", got)
 	}
@@ -451,6 +459,21 @@ func TestWithSeveralDocumentsAnEditChangesTheOneThatHasTheRule(t *testing.T) {
 	}
 	if status, text := p.push("flow", flowDoc("b=7 c=8 d=5")); status != 400 || !strings.Contains(text, "one edit can change one document") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// What is shown is the rules of both documents, and so the page has them all.
+func TestAPageThatIsOldInOneOfTwoDocumentsTakesAnothersEditBack(t *testing.T) {
+	p := twoDocuments(t, "a=1 b=2", "c=3")
+	page := p.in(t)
+	page.read("flow")
+	p.agent = "somebody else"
+	p.read("flow")
+	p.set("flow", flowDoc("a=1 b=20 c=3"))
+	page.set("flow", flowDoc("a=10 b=2 c=3"))
+	page.set("flow", flowDoc("a=10 b=2 c=3 d=4"))
+	if got := flows(t, p.stored("/team")) + "|" + flows(t, p.stored("/shared")); got != "a=10 b=20 d=4|c=3" {
+		t.Errorf("stored %s", got)
 	}
 }
 

@@ -168,6 +168,7 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 		return failf(http.StatusBadRequest, "no %s rules can be set here: nothing is registered for them", k.name)
 	}
 	pushed := k.views(rules)
+	page := printsOf(pushed)
 	target, pushed, err := k.target(docs, pushed)
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 	res, err := doc.Edit(ctx, func(current []T) ([]T, error) {
 		// Equal rules count once in force, and the page shows one: its twins in the document follow it.
 		current, _ = rule.Unique(current)
-		p := k.plan(current, inForce, pushed, from.peer, accepted != nil)
+		p := k.plan(current, inForce, pushed, page, from.peer, accepted != nil)
 		if accepted != nil && p.summary != accepted.summary {
 			return nil, fmt.Errorf("%w: the rules are not those any more that the push was compared with", datasource.ErrConflict)
 		}
@@ -196,11 +197,10 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 	k.mu.Lock()
 	k.held = nil // what was held back was compared with other rules
 	if accepted == nil {
-		prints := printsOf(pushed)
-		if l, _, _ := k.shown.oneOff(from.peer, prints, true); l != nil {
+		if l, _, _ := k.shown.oneOff(from.peer, page, true); l != nil {
 			l.clicks++
 		}
-		k.shown.add(from.peer, prints, 0) // the Dashboard's memory now
+		k.shown.add(from.peer, page, 0) // the Dashboard's memory now
 	}
 	k.mu.Unlock()
 	if res.Apply != nil {

@@ -75,8 +75,9 @@ func (k *kind[T]) match(store, push []view[T]) pairs {
 }
 
 // plan works out what becomes of the store's rules. inForce are those that are in force here; literal takes the push at its
-// word, as an operator has seen it: all that it lacks and that is in force goes.
-func (k *kind[T]) plan(current []T, inForce []view[T], push []view[T], peer string, literal bool) plan[T] {
+// word, as an operator has seen it: all that it lacks and that is in force goes. page are the prints of the whole push, of which
+// push may be the part that is about one of several documents.
+func (k *kind[T]) plan(current []T, inForce, push []view[T], page []print, peer string, literal bool) plan[T] {
 	store := k.views(current)
 	m := k.match(store, push)
 	// A rule that somebody else changed is in force here, if with its value of before.
@@ -116,19 +117,19 @@ func (k *kind[T]) plan(current []T, inForce []view[T], push []view[T], peer stri
 		spare()
 		return p
 	}
-	click, ok := k.click(store, push, m, peer, false)
+	click, ok := k.click(store, push, m, page, peer, false)
 	if !ok && k.limit >= 0 && len(gone) > k.limit {
 		p.stale = true
 		return p
 	}
 	if !ok {
-		click, ok = k.click(store, push, m, peer, true)
+		click, ok = k.click(store, push, m, page, peer, true)
 	}
 	if ok {
 		p.next = k.build(current, store, push, click, nil)
 		return p
 	}
-	if k.shown.removal(peer, printsOf(push)) {
+	if k.shown.removal(peer, page) {
 		// A rule was removed on that page. The others stand there as they were shown, which is no wish to undo what somebody
 		// else made of them meanwhile.
 		m = pairs{}
@@ -143,15 +144,18 @@ func (k *kind[T]) plan(current []T, inForce []view[T], push []view[T], peer stri
 // others did meanwhile stays. Nothing is inferred of a removal: it can't be told from a page that never had the rule. A list
 // that shares no rule with the push (loose) may belong to a memory that was lost; it counts only where no more would go than
 // may. The caller holds mu.
-func (k *kind[T]) click(store, push []view[T], m pairs, peer string, loose bool) (pairs, bool) {
-	prints := printsOf(push)
-	_, at, before := k.shown.oneOff(peer, prints, loose)
+func (k *kind[T]) click(store, push []view[T], m pairs, page []print, peer string, loose bool) (pairs, bool) {
+	_, at, before := k.shown.oneOff(peer, page, loose)
 	if at < 0 {
 		return pairs{}, false
 	}
-	if slices.ContainsFunc(store, func(v view[T]) bool { return v.full == prints[at].full }) {
+	clicked := page[at]
+	if at = slices.IndexFunc(push, func(v view[T]) bool { return v.print == clicked }); at < 0 {
+		return pairs{}, false // on a rule of another document
+	}
+	if slices.ContainsFunc(store, func(v view[T]) bool { return v.full == clicked.full }) {
 		// It was made before, so something else is meant now, unless the same list comes once more.
-		return pairs{}, k.shown.has(peer, prints)
+		return pairs{}, k.shown.has(peer, page)
 	}
 	if before == nil {
 		// Added. If somebody else added a rule of the same resource meanwhile, this is one more.
