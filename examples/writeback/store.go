@@ -38,8 +38,9 @@ var errStore = errors.New("want file:///path, etcd://host:port/key, redis://host
 // open makes the store that an address names. Rulewire borrows clients; who makes one, as here, closes it.
 func open(address string) (store, error) {
 	u, err := url.Parse(address)
-	if err != nil {
-		return store{}, fmt.Errorf("%w: %w", errStore, err)
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		return store{}, fmt.Errorf("%w: %w", errStore, bad.Err) // without the address, which may hold a password
 	}
 	key := strings.TrimPrefix(u.Path, "/")
 	if key == "" {
