@@ -311,6 +311,25 @@ func TestARuleThatStandsTwiceIsEditedAndRemovedAsOne(t *testing.T) {
 }
 
 // What the Dashboard can't know is kept from the rule that was there.
+// Two rules that differ only in what the Dashboard does not know are two rows that look alike.
+func TestRowsThatLookAlikeAreTakenForOneAndARuleGoes(t *testing.T) {
+	store := datasourcetest.NewStore()
+	store.Put(flowKey, []byte(`[{"resource":"a","count":5,"statIntervalInMs":1000},{"resource":"a","count":5,"statIntervalInMs":60000},{"resource":"b","count":1},{"resource":"c","count":1}]`))
+	p := start(t, store)
+	p.read("flow")
+	p.set("flow", flowDoc("a=5 a=5 b=2 c=1"))
+	p.set("flow", flowDoc("a=5 a=5 b=2"))
+	p.set("flow", flowDoc("a=5 a=5 b=2 d=4"))
+	if got := p.stored(flowKey); flows(t, got) != "a=5 a=5 b=2 d=4" || !strings.Contains(got, `"statIntervalInMs":1000`) || !strings.Contains(got, `"statIntervalInMs":60000`) {
+		t.Errorf("stored %s", got)
+	}
+	p.set("flow", flowDoc("a=5 b=2 d=4"))
+	p.set("flow", flowDoc("a=5 b=2 d=4 d=4")) // what is really the same counts once
+	if got := p.stored(flowKey); flows(t, got) != "a=5 b=2 d=4" {
+		t.Errorf("stored %s", got)
+	}
+}
+
 func TestFieldsThatTheDashboardDoesNotKnowAreKept(t *testing.T) {
 	store := datasourcetest.NewStore()
 	docs := map[string]string{

@@ -154,11 +154,15 @@ func (k *kind[T]) set(ctx context.Context, data []byte, from pusher) error {
 
 // decode reads a push; every rule of it must be readable and valid, for the Dashboard is shown one reason only.
 func (k *kind[T]) decode(data []byte) ([]T, error) {
-	rules, err := datasource.Check(k.conv, data)
+	if _, err := datasource.Check(k.conv, data); err != nil {
+		return nil, &StatusError{http.StatusBadRequest, err}
+	}
+	// Rows that look alike may be rules that differ in what the Dashboard does not know, so that each counts.
+	dec, err := k.conv.Decode(data)
 	if err != nil {
 		return nil, &StatusError{http.StatusBadRequest, err}
 	}
-	return rules, nil
+	return dec.Rules, nil
 }
 
 // push brings a list of rules into the store. accepted is the held push that an operator takes, nil for one that comes in.
@@ -185,7 +189,8 @@ func (k *kind[T]) push(ctx context.Context, rules []T, from pusher, accepted *he
 		if p.stale {
 			return nil, &staleError[T]{plan: p}
 		}
-		return p.next, nil
+		next, _ := rule.Unique(p.next)
+		return next, nil
 	})
 	var stale *staleError[T]
 	if errors.As(err, &stale) {

@@ -176,10 +176,15 @@ func (k *kind[T]) click(store, push []view[T], m pairs, page []print, peer strin
 	return pairs{added: []int{at}}, true
 }
 
+// printsOf gives the prints of a list, each once.
 func printsOf[T any](views []view[T]) []print {
-	prints := make([]print, len(views))
+	prints := make([]print, 0, len(views))
+	seen := make(map[uint64]bool, len(views))
 	for i := range views {
-		prints[i] = views[i].print
+		if full := views[i].full; !seen[full] {
+			seen[full] = true
+			prints = append(prints, views[i].print)
+		}
 	}
 	return prints
 }
