@@ -194,6 +194,26 @@ func TestAStrangersLongPathFillsTheLog(t *testing.T) {
 	}
 }
 
+func TestAPortThatEverybodyReachesGoesWithoutAWarning(t *testing.T) {
+	cert := tls.Certificate{Certificate: [][]byte{{}}} // nobody connects
+	for name, c := range map[string]struct {
+		opts []command.Option
+		warn int
+	}{
+		"open":                {nil, 1},
+		"any certificate":     {[]command.Option{command.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert})}, 1},
+		"verified":            {[]command.Option{command.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert})}, 0},
+		"token":               {[]command.Option{command.Token("x", "secret")}, 0},
+		"loopback is not all": {[]command.Option{command.Address("127.0.0.1:0")}, 0},
+	} {
+		var log syncBuffer
+		start(t, datasourcetest.NewStore(), append([]command.Option{command.Address("0.0.0.0:0"), command.Logger(slog.New(slog.NewTextHandler(&log, nil)))}, c.opts...)...)
+		if n := log.count("everybody who reaches"); n != c.warn {
+			t.Errorf("%s: %d warnings", name, n)
+		}
+	}
+}
+
 // A form of short names takes many times its length when it is taken apart.
 func TestAMillionParametersAreKept(t *testing.T) {
 	p := start(t, datasourcetest.NewStore())

@@ -318,7 +318,7 @@ func (c *Centre) Start(ctx context.Context) error {
 		return fmt.Errorf("command: %w", err)
 	}
 	c.started, c.addr = true, l.Addr()
-	if exposed(l.Addr()) && len(c.opts.peers) == 0 && len(c.opts.tokens) == 0 && (c.opts.tls == nil || c.opts.tls.ClientAuth == 0) {
+	if exposed(l.Addr()) && !c.opts.guarded() {
 		c.opts.logger.Warn("rulewire: everybody who reaches the command port can set rules; see the options Peers, Token and TLS", "addr", l.Addr())
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

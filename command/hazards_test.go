@@ -282,3 +282,13 @@ func TestARemovalOfARuleThatAnotherJustChangedIsAnsweredSuccessAndNotMade(t *tes
 		t.Errorf("stored %s", got)
 	}
 }
+
+func TestARefusalSpellsOutNamesOfAnyLength(t *testing.T) {
+	store := datasourcetest.NewStore()
+	long := strings.Repeat("n", 100_000)
+	store.Put(flowKey, []byte(flowDoc(long+"a=1 "+long+"b=2 c=3")))
+	p := start(t, store)
+	if status, text := p.push("flow", flowDoc("c=3")); status != 400 || len(text) > 1000 || !strings.Contains(text, "nnn") {
+		t.Errorf("%d, %d bytes", status, len(text))
+	}
+}

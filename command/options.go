@@ -80,6 +80,12 @@ type options struct {
 
 type token struct{ actor, secret string }
 
+// guarded says that not everybody who reaches the port gets in. A client certificate that nobody verifies keeps nobody out.
+func (o *options) guarded() bool {
+	return len(o.peers) > 0 || len(o.tokens) > 0 ||
+		o.tls != nil && (o.tls.ClientAuth == tls.RequireAndVerifyClientCert || o.tls.GetConfigForClient != nil)
+}
+
 func newOptions(opts []Option) (*options, error) {
 	o := &options{
 		kinds: make(map[rule.Kind]func(*options) ruleset), address: DefaultAddress, app: filepath.Base(os.Args[0]), version: DefaultVersion,

@@ -255,7 +255,7 @@ func (k *kind[T]) describe(r *T) string {
 	if name == "" {
 		name = string(k.name)
 	}
-	return name
+	return short(name)
 }
 
 func digest[T any](k *kind[T], views []view[T]) uint64 {
