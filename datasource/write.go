@@ -131,6 +131,9 @@ func (l *run[T]) override(rules []T, generation uint64) error {
 	if rules = traits.CloneAll(rules); rules == nil {
 		rules = []T{}
 	}
+	if err := r.mayOverride(rules); err != nil {
+		return fail(err)
+	}
 	if err := r.prop.Update(l.ctx, rules); err != nil {
 		// Some listeners may have taken it. All get what was in force.
 		if back := r.prop.Update(l.ctx, before); back != nil {
@@ -151,6 +154,20 @@ func (l *run[T]) override(rules []T, generation uint64) error {
 	r.opts.logger.Info("rulewire: rules in force in this process only", "source", r.ID(), "rules", len(rules))
 	r.observe(e)
 	return nil
+}
+
+// mayOverride asks a listener that can tell whether these rules would take away others that it does not have from here.
+func (r *Readable[T]) mayOverride(rules []T) (err error) {
+	v, ok := r.listener.(interface{ CheckOverride(rules []T) error })
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %w", ErrRefused, recovered(p))
+		}
+	}()
+	return v.CheckOverride(rules)
 }
 
 // Vet says whether doc, if the store gave it now, would come into force: nil, or an error that wraps ErrRefused with the

@@ -28,7 +28,10 @@ import (
 //
 // Every source can be edited: with Sink the edit reaches its store, else it changes the rules in memory only, as with a
 // Java client, until the store's next document. The kinds without a source (but for isolation rules) start with what the
-// application loaded into the core itself and are edited in memory too; after an edit they belong to Rulewire.
+// application loaded into the core itself and are edited in memory too; after an edit they belong to Rulewire. A kind of
+// which Rulewire can't take every rule as it is (one out of rule's ranges, or that it holds for unsupported) stays the
+// application's: its page is empty and edits are refused. So are edits that would take away rules that the application
+// loads later.
 func Command(opts ...command.Option) Part { return commandPart{opts} }
 
 type commandPart struct{ opts []command.Option }
@@ -82,7 +85,7 @@ func completeKinds(p *plan) {
 	}
 }
 
-var inMemory = []Option{Dialect(converter.Golang), Unsupported(Hold), Engine(datasource.OnStart(datasource.Empty), datasource.Interval(24*time.Hour))}
+var inMemory = []Option{func(c *config) error { c.guest = true; return nil }, Dialect(converter.Golang), Unsupported(Hold), Engine(datasource.OnStart(datasource.Empty), datasource.Interval(24*time.Hour))}
 
 // memory is how a kind's rules come from the core and go there.
 type memory[R, C any] struct {

@@ -262,6 +262,42 @@ func TestAnEditOfAKindWithoutASourceTakesTheApplicationsRulesAway(t *testing.T) 
 	}
 }
 
+func TestAnEditTakesAwayWhatTheApplicationLoadedAfterOpen(t *testing.T) {
+	clean(t)
+	r := openBeside(t, Authority(doc("authority", `[]`), Unsupported(Hold)), port())
+	load := func(rules ...*flow.Rule) {
+		t.Helper()
+		if _, err := flow.LoadRules(rules); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push := func(data, want string) {
+		t.Helper()
+		if got := ask(t, r, "/setRules", "type", "flow", "data", data); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", data, got)
+		}
+	}
+	load(&flow.Rule{Resource: "own", Threshold: 5})
+	push(`[{"resource":"new","count":7}]`, "the application has loaded 1 rules of its own")
+	push(`[]`, "of its own")
+	if live := flow.GetRules(); len(live) != 1 || live[0].Resource != "own" {
+		t.Errorf("core %+v", live)
+	}
+	load()
+	push(`[{"resource":"new","count":7}]`, "success")
+	load(&flow.Rule{Resource: "own", Threshold: 5})
+	push(`[{"resource":"new","count":8}]`, "of its own")
+	if live := flow.GetRules(); len(live) != 1 || live[0].Resource != "own" {
+		t.Errorf("core %+v", live)
+	}
+	load() // what came from Rulewire may be missing there
+	push(`[{"resource":"new","count":8}]`, "success")
+	push(`[]`, "success")
+	if live := flow.GetRules(); len(live) != 0 {
+		t.Errorf("core %+v", live)
+	}
+}
+
 func TestTheApplicationsOwnHotParameterRulesAreOutOfReach(t *testing.T) {
 	for name, c := range map[string]struct {
 		items map[interface{}]int64

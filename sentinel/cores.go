@@ -88,6 +88,24 @@ func (c *cores) set(kind rule.Kind, rules *coreRules) (undo func() error, err er
 	}
 }
 
+// strangers are the rules that a kind's managers have in force and that neither came from Rulewire nor are among rules.
+func (c *cores) strangers(kind rule.Kind, rules *coreRules) []string {
+	switch kind {
+	case rule.KindFlow:
+		return append(c.flow.strangers(rules.flow), c.isolation.strangers(rules.isolation)...)
+	case rule.KindDegrade:
+		return c.breaker.strangers(rules.breaker)
+	case rule.KindSystem:
+		return c.system.strangers(rules.system)
+	case rule.KindParamFlow:
+		return c.hotspot.strangers(rules.hotspot)
+	case rule.KindIsolation:
+		return c.isolation.strangers(rules.isolation)
+	default:
+		return nil
+	}
+}
+
 func (c *cores) all() []manager {
 	return []manager{c.flow, c.isolation, c.breaker, c.system, c.hotspot}
 }

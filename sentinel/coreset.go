@@ -399,6 +399,23 @@ func (s *coreSet[C]) drift() Drift {
 	return s.compare(want, s.mine(want))
 }
 
+// strangers shows the live rules that neither came from Rulewire nor are among next.
+func (s *coreSet[C]) strangers(next []C) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.group(slices.Concat(s.wanted, next))
+	var all []string
+	for res, live := range s.mine(known) {
+		for i := range live {
+			if !slices.ContainsFunc(known[res], func(k C) bool { return s.mod.same(&k, &live[i]) }) {
+				all = append(all, s.show(&live[i]))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // reconcile loads what the core took last once more where it drifted.
 func (s *coreSet[C]) reconcile() error {
 	s.mu.Lock()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	"github.com/rulewire/rulewire/datasource"
 	"github.com/rulewire/rulewire/rule"
 )
 
@@ -85,6 +87,8 @@ type listener[R any] struct {
 	sourceID string
 	mapping  mapping
 	hold     bool
+	// guest: the kind has no source; its managers are the application's as much as ours.
+	guest bool
 }
 
 // OnUpdate maps rules, brings them into the core and checks that they are in force there.
@@ -113,6 +117,23 @@ func (l *listener[R]) CheckRule(r *R) error {
 		return nil
 	}
 	return err
+}
+
+// CheckOverride refuses an edit in memory that would take away what the application has loaded into the core meanwhile.
+func (l *listener[R]) CheckOverride(rules []R) error {
+	if !l.guest {
+		return nil
+	}
+	var mapped coreRules
+	for i := range rules {
+		_ = l.state.mapOne(&rules[i], &l.mapping, &mapped) // what the core can't enforce is checked elsewhere
+	}
+	strangers := l.state.cores.strangers(l.state.kind, &mapped)
+	if len(strangers) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the application has loaded %d rules of its own, which would go: %s; give the kind a source, or load them before Open",
+		datasource.ErrRefused, len(strangers), strings.Join(strangers[:min(len(strangers), maxShown)], " "))
 }
 
 // InForce says whether the core still has what it took last.

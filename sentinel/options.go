@@ -33,6 +33,7 @@ type config struct {
 	custom  any
 	mapping mapping
 	hold    bool
+	guest   bool // see listener
 	// sink, write and name are the source's other side.
 	sink  writable.Sink
 	write []writable.Option
@@ -219,7 +220,7 @@ func newEntry[R any](kind rule.Kind, src datasource.Source, opts []Option, state
 			return err
 		}
 		k := state(r)
-		l := &listener[R]{state: k, index: len(k.parts), sourceID: src.ID(), mapping: conf.mapping, hold: conf.hold}
+		l := &listener[R]{state: k, index: len(k.parts), sourceID: src.ID(), mapping: conf.mapping, hold: conf.hold, guest: conf.guest}
 		readable, err := datasource.New(src, conv, l, conf.engine...)
 		if err != nil {
 			return err
