@@ -41,7 +41,7 @@
 // only Java or only Go has, rules that the core can't enforce, their order and their ids. A JSON document that has a line
 // for each rule, or is indented, stays so. Not kept are the Dashboard's own entity members (app, ip, port, gmtCreate,
 // gmtModified; the Dashboard makes them anew), the "rule" wrapper around authority and hot-parameter rules, members that
-// are absent or null and mean a default (they are written out), number spellings such as 1e1, and the comments of a YAML
+// are absent or null and mean a default (they are written out), number spellings such as 1e1, and the comments and anchors of a YAML
 // document.
 //
 // # History
