@@ -286,6 +286,23 @@ func TestFiveMegabytesAreTakenWhereTheyAreAllowed(t *testing.T) {
 	}
 }
 
+// Forty clients announce large bodies and send nothing more.
+func TestSlowBodiesHoldUpTheEditsOfOthers(t *testing.T) {
+	p := start(t, datasourcetest.NewStore())
+	for range 40 {
+		conn, err := net.Dial("tcp", p.centre.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("POST /setRules HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "forty requests", func() bool { return p.centre.Status().Requests >= 40 })
+	p.set("flow", flowDoc("a=1"))
+}
+
 func TestASlowClientIsCutOffAndKeepsNobodyWaiting(t *testing.T) {
 	p := start(t, datasourcetest.NewStore())
 	slow, err := net.Dial("tcp", p.centre.Addr().String())

@@ -29,7 +29,8 @@ type Centre struct {
 	commands map[string]Command
 	rules    map[rule.Kind]ruleset
 	ring     *ring
-	bodies   chan struct{} // held by each body that is read or waits for its edit
+	bodies   chan struct{} // held by each large body that is read
+	turns    chan struct{} // held by each edit
 	edits    sync.WaitGroup
 	beat     beatState
 
@@ -47,8 +48,12 @@ type Centre struct {
 	ended   error // of the server
 }
 
-// maxBodies bounds the bodies in memory at once.
-const maxBodies = 32
+// maxBodies bounds the large bodies that are read at once, and the edits that are under way. A body up to smallBody is read
+// without a turn: its memory is bounded by that of the connections, and clients that send slowly must not hold up all edits.
+const (
+	maxBodies = 32
+	smallBody = 64 << 10
+)
 
 // New makes a command centre. It does no I/O and starts nothing.
 func New(opts ...Option) (*Centre, error) {
@@ -57,7 +62,7 @@ func New(opts ...Option) (*Centre, error) {
 		return nil, fmt.Errorf("command.New: %w", err)
 	}
 	c := &Centre{opts: o, commands: make(map[string]Command), rules: make(map[rule.Kind]ruleset),
-		ring: newRing(o.stats), bodies: make(chan struct{}, maxBodies)}
+		ring: newRing(o.stats), bodies: make(chan struct{}, maxBodies), turns: make(chan struct{}, maxBodies)}
 	for name, build := range o.kinds {
 		c.rules[name] = build(o)
 	}
@@ -67,20 +72,18 @@ func New(opts ...Option) (*Centre, error) {
 	return c, nil
 }
 
-// enter waits for room for one more body.
-func (c *Centre) enter(ctx context.Context) error {
+// enter waits for a free slot.
+func (c *Centre) enter(ctx context.Context, slots chan struct{}) error {
 	t := time.NewTimer(c.opts.editLimit)
 	defer t.Stop()
 	select {
-	case c.bodies <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-t.C:
 	case <-ctx.Done():
 	}
 	return failf(http.StatusServiceUnavailable, "too many requests with a body at once")
 }
-
-func (c *Centre) leave() { <-c.bodies }
 
 // ServeHTTP answers one request, for a server of the user's own. Give that one time-outs: this is the only thing that Start
 // does better, beside the sampler of the metrics and the heartbeat.
@@ -171,14 +174,14 @@ func (c *Centre) denied(r *http.Request, err error) {
 // the store does.
 func (c *Centre) edit(ctx context.Context, kind rule.Kind, run func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.editLimit)
-	if err := c.enter(ctx); err != nil {
+	if err := c.enter(ctx, c.turns); err != nil {
 		cancel()
 		return err
 	}
 	done := make(chan error, 1)
 	started := c.begin(func() {
 		defer cancel()
-		defer c.leave()
+		defer func() { <-c.turns }()
 		defer func() {
 			if p := recover(); p != nil {
 				c.opts.logger.Error("rulewire: edit panicked", "kind", kind, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -189,7 +192,7 @@ func (c *Centre) edit(ctx context.Context, kind rule.Kind, run func(ctx context.
 	})
 	if !started {
 		cancel()
-		c.leave()
+		<-c.turns
 		return &StatusError{http.StatusServiceUnavailable, errors.New("closing")}
 	}
 	var err error

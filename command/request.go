@@ -81,10 +81,12 @@ func (c *Centre) parse(w http.ResponseWriter, r *http.Request) (map[string]strin
 		w.Header().Set("Connection", "close")
 		return nil, failf(http.StatusRequestEntityTooLarge, "the body has %d bytes, at most %d are taken", r.ContentLength, c.opts.maxBody)
 	}
-	if err := c.enter(r.Context()); err != nil {
-		return nil, err
+	if r.ContentLength > smallBody {
+		if err := c.enter(r.Context(), c.bodies); err != nil {
+			return nil, err
+		}
+		defer func() { <-c.bodies }()
 	}
-	defer c.leave()
 	var body bytes.Buffer
 	body.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead) // it grows with what really comes
 	_, err := body.ReadFrom(io.LimitReader(r.Body, r.ContentLength))

@@ -187,8 +187,8 @@ func (w *Writable[T]) Edit(ctx context.Context, change func(current []T) ([]T, e
 	return w.repeat(ctx, OpEdit, change)
 }
 
-// Clear stores the empty list, whatever the document holds, also if it does not parse or is missing. It is the way to say
-// "no rules" on purpose.
+// Clear stores the empty list, whatever the document holds, also if it does not parse or is missing; only one that the sink
+// can't read at all, for its size, has to be removed by other means. It is the way to say "no rules" on purpose.
 func (w *Writable[T]) Clear(ctx context.Context) (Result[T], error) {
 	return w.repeat(ctx, OpClear, func([]T) ([]T, error) { return []T{}, nil })
 }
