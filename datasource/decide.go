@@ -46,12 +46,12 @@ func (l *run[T]) consider(doc Document, channel string, reconcile bool) error {
 	return l.judge(doc, channel)
 }
 
-// same compares two documents; where both have the same revision not even the bytes are looked at.
+// same compares two documents; where both have the same revision, of the same store, not even the bytes are looked at.
 func (l *run[T]) same(a, b Document) bool {
 	if a.Presence != b.Presence {
 		return false
 	}
-	if a.Presence != Present || a.Revision != "" && a.Revision == b.Revision && len(a.Data) == len(b.Data) {
+	if a.Presence != Present || !l.cut && a.Revision != "" && a.Revision == b.Revision && len(a.Data) == len(b.Data) {
 		return true
 	}
 	return bytes.Equal(a.Data, b.Data)
@@ -71,6 +71,7 @@ func (l *run[T]) older(doc Document, channel string) error {
 	l.r.set(func(s *Status) { s.Counts.Older++ })
 	if channel == byRead {
 		l.endSession() // a watch that stands on a revision the store does not have would wait for ever
+		l.cut = true
 	}
 	return &Error{Op: "read", SourceID: l.r.ID(), Revision: doc.Revision, Err: errOlder}
 }

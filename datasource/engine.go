@@ -57,6 +57,9 @@ type run[T any] struct {
 	lastRead  time.Time
 
 	session *session
+	// cut: since the last good read the store did not answer, or the subscription to it ended. It may be another one now,
+	// restored from a backup, that gives a revision a second time.
+	cut bool
 
 	// confirm is the document of the last read if a second read must agree with it.
 	confirm *Document
@@ -210,6 +213,7 @@ func (l *run[T]) refresh(reconcile bool) error {
 	}
 	l.readProblem = nil
 	err = l.consider(doc, byRead, reconcile)
+	l.cut = l.cut && l.confirm != nil
 	l.schedule()
 	return err
 }
@@ -327,7 +331,7 @@ func (l *run[T]) endSession() {
 // readFailed records that the store, or the subscription to it, does not answer.
 func (l *run[T]) readFailed(op string, cause Cause, err error) error {
 	reason := &Error{Op: op, SourceID: l.r.ID(), Revision: l.r.newest.Revision, Err: err}
-	l.readProblem = &problem{cause, reason}
+	l.readProblem, l.cut = &problem{cause, reason}, true
 	l.settle()
 	l.log("store does not answer", reason)
 	l.r.observe(Event{Kind: EventFailed, Cause: cause, Err: reason, Channel: op})

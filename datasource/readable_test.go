@@ -315,6 +315,40 @@ func TestRestoredStoreWithALowerRevisionIsBelievedWhenTwoReadsAgree(t *testing.T
 	})
 }
 
+// A store that was restored from a backup counts on from there, so it gives a revision twice: etcd's mod revision after
+// "etcdctl snapshot restore". Two documents of one revision and one length are two documents all the same.
+//
+// faults: F069
+func TestRestoredStoreThatGivesTheSameRevisionAgainIsNotTakenForUnchanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []Document
+		calls  string
+	}{
+		"in force": {[]Document{doc(900, v1)}, "[[{a 1}] [{a 2}]]"},
+		"refused":  {[]Document{doc(899, v3), doc(900, `[{"Name":"a","Max":x}]`)}, "[[{a 3}] [{a 2}]]"},
+		"fallen":   {[]Document{doc(900, v1), doc(901, `{}`)}, "[[{a 1}] [{a 2}]]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, e := pushed{&store{}}, &engine{}
+				s.set(c.before[0])
+				r := start(t, s, e)
+				for _, d := range c.before[1:] {
+					s.set(d)
+					s.deliver(d)
+					synctest.Wait()
+				}
+				s.set(doc(900, v2)) // of the restored store
+				s.cut()
+				pass(5 * time.Second)
+				want(t, "calls", e.got(), c.calls)
+				want(t, "revision", r.Status().Revision, "900")
+				want(t, "state", r.Status().State, StateLive)
+			})
+		})
+	}
+}
+
 // faults: F068 F091 F130
 func TestResyncWithEqualContentLoadsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
