@@ -38,7 +38,7 @@ type Readable[T any] struct {
 	hashes  [2]hashed
 	// expected are documents that this process is about to write, overridden the store's rules while others are in force
 	// in this process only.
-	expected   []*[]byte
+	expected   []*expectation
 	overridden *override[T]
 }
 

@@ -46,14 +46,14 @@ func (r *Readable[T]) Document() Document {
 // Expect announces that this process is about to write data. Should the store's notification of it overtake Replaced,
 // the guard knows it for an edit of this process all the same, which is deliberate. The caller calls done after Replaced.
 func (r *Readable[T]) Expect(data []byte) (done func()) {
-	p := &data
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expected = append(r.expected, p)
+	x := &expectation{data, r.status.Counts.Reads + r.status.Counts.Deliveries}
+	r.expected = append(r.expected, x)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if i := slices.Index(r.expected, p); i >= 0 {
+		if i := slices.Index(r.expected, x); i >= 0 {
 			r.expected = slices.Delete(r.expected, i, i+1)
 		}
 	}
@@ -63,7 +63,21 @@ func (r *Readable[T]) Expect(data []byte) (done func()) {
 func (r *Readable[T]) expects(data []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.expected, func(p *[]byte) bool { return bytes.Equal(*p, data) })
+	return slices.ContainsFunc(r.expected, func(x *expectation) bool { return bytes.Equal(x.data, data) })
+}
+
+// expectation is a document that this process is about to write, and how often the store had been heard before that.
+type expectation struct {
+	data  []byte
+	heard uint64
+}
+
+// heardSince says whether the store was heard since data was announced.
+func (r *Readable[T]) heardSince(data []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	heard := r.status.Counts.Reads + r.status.Counts.Deliveries
+	return slices.ContainsFunc(r.expected, func(x *expectation) bool { return x.heard < heard && bytes.Equal(x.data, data) })
 }
 
 // Replaced is Written where the document that was overwritten is known too. Where the store gives no order of revisions
@@ -75,8 +89,9 @@ func (r *Readable[T]) Replaced(ctx context.Context, before, after Document) erro
 
 func (l *run[T]) replaced(before, after Document) error {
 	r := l.r
+	// The document that was replaced is no proof if it was heard again since: somebody may have put it back.
 	known := r.newest.Presence == after.Presence && r.newest.Revision == after.Revision ||
-		r.newest.Presence == before.Presence && (before.Presence == Missing || r.newest.Revision == before.Revision)
+		r.newest.Presence == before.Presence && (before.Presence == Missing || r.newest.Revision == before.Revision) && !r.heardSince(after.Data)
 	if after.Order > 0 || known {
 		return l.written(after)
 	}

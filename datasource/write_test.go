@@ -135,6 +135,33 @@ func TestReplacedReadsWhereTheStoreGivesNoOrderAndHasMovedOn(t *testing.T) {
 	})
 }
 
+// Somebody puts back what we have just replaced, and the readable hears of that before it is told of our write: it has
+// seen the same document before and after, and the store's is theirs.
+//
+// faults: F143
+func TestAnOwnWriteThatWasUndoneMeanwhileDoesNotComeBack(t *testing.T) {
+	for name, a := range map[string]Document{"replaced": without("a", v1), "created": {Presence: Missing}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, e := pushed{&store{}}, &engine{}
+				b := without("b", v2)
+				s.set(a)
+				r := start(t, s, e, OnMissing(Clear))
+				told := e.got()
+				done := r.Expect(b.Data)
+				s.deliver(Hint()) // of our write, and of theirs after it: one read answers both
+				synctest.Wait()
+				if err := r.Replaced(t.Context(), a, b); err != nil && !errors.Is(err, ErrMissing) {
+					t.Error(err)
+				}
+				done()
+				synctest.Wait()
+				want(t, "calls", e.got(), told)
+			})
+		})
+	}
+}
+
 // faults: F126
 func TestOverrideIsDriftUntilTheStoreSpeaksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
