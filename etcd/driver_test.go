@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
@@ -380,6 +383,28 @@ func TestWatchThatIsNotOpenedEnds(t *testing.T) {
 	}
 }
 
+// A connection that is never made must not hold the watch for longer than Timeout: gRPC itself tries for 20 s.
+//
+// faults: F089
+func TestWatchWithoutAConnectionEnds(t *testing.T) {
+	t.Parallel()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"http://etcd.test"}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	f := follow(t, newSource(t, c, Timeout(100*time.Millisecond)), datasource.Document{Presence: datasource.Missing, Order: 20})
+	if err := wait(t, "the end", f.ended); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("Watch ended with %v", err)
+	}
+}
+
 // other is a watcher that the user put in the place of the client's own.
 type other struct{ clientv3.Watcher }
 
@@ -562,6 +587,40 @@ func TestDocumentOverTheCap(t *testing.T) {
 	if _, err := src.Read(t.Context()); !errors.Is(err, datasource.ErrTooLarge) {
 		t.Errorf("Read says %v", err)
 	}
+}
+
+// A document that was over the cap from the start leaves the engine nothing to join. The watch must stand all the same, for
+// the smaller one that replaces it would else wait for the engine's next attempt.
+//
+// faults: F056 F072
+func TestWatchStandsWhereTheFirstDocumentIsOverTheCap(t *testing.T) {
+	t.Parallel()
+	bothWatchers(t, func(t *testing.T, s *server, c *clientv3.Client) {
+		s.put(key, "[ 12345678 ]")
+		src := newSource(t, c, MaxBytes(8))
+		if _, err := src.Read(t.Context()); !errors.Is(err, datasource.ErrTooLarge) {
+			t.Fatalf("Read says %v", err)
+		}
+		f := follow(t, src, datasource.Document{})
+		s.open(t, 1)
+		s.put(key, "[]")
+		for {
+			select {
+			case doc := <-f.docs:
+				if doc.Presence == datasource.Unknown {
+					continue // a read would say that it is too large
+				}
+				if string(doc.Data) != "[]" {
+					t.Errorf("delivered %+v", doc)
+				}
+			case err := <-f.ended:
+				t.Errorf("Watch ended with %v", err)
+			case <-time.After(soon):
+				t.Error("waited too long")
+			}
+			return
+		}
+	})
 }
 
 // newSink makes a sink over a document "old" and gives that one's revision.

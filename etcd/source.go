@@ -68,13 +68,19 @@ func (s *Source) Read(ctx context.Context) (datasource.Document, error) {
 func (s *Source) Watch(ctx context.Context, last datasource.Document, deliver func(datasource.Document)) error {
 	if last.Order == 0 { // nothing to join
 		doc, err := s.Read(ctx)
+		if errors.Is(err, datasource.ErrTooLarge) {
+			doc, err = datasource.Hint(), nil // the read that follows says so; what replaces the document is news
+		}
 		if err != nil {
 			return err
 		}
 		deliver(doc)
 		last = doc
 	}
-	if err := s.connect(ctx); err != nil {
+	connecting, cancel := context.WithTimeout(ctx, s.timeout)
+	err := s.connect(connecting)
+	cancel()
+	if err != nil {
 		return err
 	}
 	conn := s.client.ActiveConnection()
