@@ -202,7 +202,7 @@ func (c *Client) ask(ctx context.Context, base *url.URL, path string, query url.
 	if err != nil {
 		return reply{}, err
 	}
-	secret, err := c.secret(ctx)
+	secret, err := c.secretNow(ctx)
 	if err != nil {
 		return reply{}, fmt.Errorf("secret: %w", err)
 	}
@@ -212,6 +212,16 @@ func (c *Client) ask(ctx context.Context, base *url.URL, path string, query url.
 		req.Header.Set("Authorization", "Apollo "+c.app+":"+sign(secret, stamp, u))
 	}
 	return send(c.http, req)
+}
+
+// secretNow asks for the secret. A panic of the user's function would come on a goroutine of the client's.
+func (c *Client) secretNow(ctx context.Context) (secret string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return c.secret(ctx)
 }
 
 // sign is Apollo's signature of a request: over the path and query as they go over the wire.

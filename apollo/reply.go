@@ -66,8 +66,14 @@ type reply struct {
 	body   []byte
 }
 
-// send sends a request. An error means that no answer came.
-func send(c *http.Client, req *http.Request) (reply, error) {
+// send sends a request. An error means that no answer came. The transport may be the user's, and a panic of it comes on a
+// goroutine of the client's.
+func send(c *http.Client, req *http.Request) (r reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = reply{}, fmt.Errorf("%s: panic: %v", req.URL.Host, p)
+		}
+	}()
 	req.Header.Set("Accept", "application/json") // else an error page is HTML
 	res, err := c.Do(req)
 	if err != nil {

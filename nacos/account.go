@@ -46,9 +46,11 @@ type account struct {
 	ram     *security.RamAuthClient
 	signIn  *Login
 
+	// keysTurn has an item while nobody asks ram; it guards keysReady.
+	keysTurn  chan struct{}
+	keysReady bool
 	// turn has an item while nobody logs in; it guards what follows.
 	turn     chan struct{}
-	ramReady bool
 	token    string
 	refresh  time.Time // when the token should be renewed
 	expires  time.Time
@@ -75,13 +77,14 @@ func newAccount(client config_client.IConfigClient, provider security.RamCredent
 		return nil, errNoServers
 	}
 	a := &account{
-		config: config, servers: slices.Clone(servers), turn: make(chan struct{}, 1),
+		config: config, servers: slices.Clone(servers), turn: make(chan struct{}, 1), keysTurn: make(chan struct{}, 1),
 		ram: security.NewRamAuthClientWithProvider(config, provider), signIn: signIn,
 	}
 	if signIn == nil {
 		a.signIn = NewLogin(config.Username, config.Password)
 	}
 	a.turn <- struct{}{}
+	a.keysTurn <- struct{}{}
 	if d, ok := client.(dialer); ok {
 		a.dial = d.dial
 	} else {
@@ -101,23 +104,21 @@ func (a *account) headers(ctx context.Context, k key) (map[string]string, error)
 		constant.CLIENT_REQUEST_TOKEN_HEADER: sum([]byte(now + a.config.AppKey)),
 		constant.EX_CONFIG_INFO:              "true", constant.CHARSET_KEY: "utf-8",
 	}
+	namespace := a.config.NamespaceId
+	if k == (key{}) {
+		namespace = "" // as the server, which can't take several documents apart, expects it
+	}
+	signed, err := a.keys(ctx, security.BuildConfigResource(namespace, k.group, k.dataID))
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	maps.Copy(h, signed)
 	select {
 	case <-a.turn:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { a.turn <- struct{}{} }()
-	if !a.ramReady {
-		if _, err := a.ram.Login(); err != nil {
-			return nil, fmt.Errorf("credentials: %w", err)
-		}
-		a.ramReady = true
-	}
-	namespace := a.config.NamespaceId
-	if k == (key{}) {
-		namespace = "" // as the server, which can't take several documents apart, expects it
-	}
-	maps.Copy(h, a.ram.GetSecurityInfo(security.BuildConfigResource(namespace, k.group, k.dataID)))
 	if err := a.login(ctx); err != nil {
 		return nil, err
 	}
@@ -125,6 +126,44 @@ func (a *account) headers(ctx context.Context, k key) (map[string]string, error)
 		h[constant.KEY_ACCESS_TOKEN] = a.token
 	}
 	return h, nil
+}
+
+// keys gives the headers of access keys, if there are any. A provider of keys knows no context, may ask a server, and may be
+// the user's own: nobody waits for it longer than for ctx, and its panic is an error. Until it returns nobody else asks it.
+func (a *account) keys(ctx context.Context, resource security.RequestResource) (map[string]string, error) {
+	select {
+	case <-a.keysTurn:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	type result struct {
+		headers map[string]string
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("panic: %v", p)}
+			}
+			a.keysTurn <- struct{}{}
+			done <- r
+		}()
+		if !a.keysReady {
+			if _, r.err = a.ram.Login(); r.err != nil {
+				return
+			}
+			a.keysReady = true
+		}
+		r.headers = a.ram.GetSecurityInfo(resource)
+	}()
+	select {
+	case r := <-done:
+		return r.headers, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // labels describe the connection to the server, as the SDK's own would, so that releases to a part of the clients reach

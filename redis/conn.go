@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,21 +59,18 @@ func (c *conn) order(channel string, subscribe bool) {
 func (c *conn) keep() {
 	ping := time.NewTicker(c.subs.silence / 2)
 	defer ping.Stop()
-	received := make(chan struct{})
+	var receiver sync.WaitGroup
 	defer func() {
 		_ = c.pubsub.Close() // and with it what the receiver waits for
-		<-received
+		receiver.Wait()
 		close(c.gone)
 	}()
+	defer c.caught()
 	if err := c.send(); err != nil {
-		close(received)
 		c.fail(err)
 		return
 	}
-	go func() {
-		defer close(received)
-		c.receive()
-	}()
+	receiver.Go(c.receive)
 	for {
 		var err error
 		select {
@@ -87,6 +85,13 @@ func (c *conn) keep() {
 			c.fail(err)
 			return
 		}
+	}
+}
+
+// caught makes a panic of the user's code in the client, such as a hook or a provider of credentials, a failure.
+func (c *conn) caught() {
+	if p := recover(); p != nil {
+		c.fail(fmt.Errorf("panic: %v", p))
 	}
 }
 
@@ -116,6 +121,7 @@ func (c *conn) send() error {
 // receive hands over what arrives. The client would reconnect by itself; the first error ends the connection all the
 // same, for the engine reads, waits and watches again, and its status shows that it had to.
 func (c *conn) receive() {
+	defer c.caught()
 	for {
 		got, err := c.pubsub.Receive(c.ctx)
 		if err != nil && redis.IsPermissionError(err) && c.refuse(err) {

@@ -137,8 +137,14 @@ func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		v, err := f()
-		done <- result{v, err}
+		var r result
+		defer func() {
+			if p := recover(); p != nil { // of the user's code in the client: here nobody else would catch it
+				r.err = fmt.Errorf("panic: %v", p)
+			}
+			done <- r
+		}()
+		r.value, r.err = f()
 	}()
 	select {
 	case r := <-done:
