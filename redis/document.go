@@ -88,7 +88,7 @@ func (d *document) toMaster(ctx context.Context, q question) ([]byte, error) {
 }
 
 // ask finds out what the key holds. GETRANGE bounds what comes over, but answers "" for a missing key; GET tells these
-// apart. It is asked only while the key is missing or empty, so that a read is one request either way.
+// apart. It is asked only while the key is missing or empty, so that a read is one request either way; it has no bound.
 func (d *document) ask(ctx context.Context, do func(question) ([]byte, error)) (datasource.Document, error) {
 	var data []byte
 	var err error

@@ -82,8 +82,8 @@ func Timeout(d time.Duration) Option {
 }
 
 // MaxBytes is the size over which a document is refused with datasource.ErrTooLarge, on reading and on writing. A read
-// asks the server for one byte more and no further, so that a huge value never comes over. Default: 4 MiB. For sources
-// and sinks.
+// asks the server for one byte more and no further, so that a huge value does not come over; only the read that finds one
+// where the key was missing or empty before gets all of it, once. Default: 4 MiB. For sources and sinks.
 func MaxBytes(n int) Option {
 	return func(c *config) error {
 		if n <= 0 {
