@@ -10,6 +10,14 @@ import (
 
 // consider decides what a document that the store gave does. The error says why it is not in force.
 func (l *run[T]) consider(doc Document, channel string, reconcile bool) error {
+	err := l.weigh(doc, channel, reconcile)
+	if err == nil {
+		l.cut = false
+	}
+	return err
+}
+
+func (l *run[T]) weigh(doc Document, channel string, reconcile bool) error {
 	r := l.r
 	if doc.Order > 0 && doc.Order < r.newest.Order {
 		if channel != byRead || !l.agreed(doc) {

@@ -57,8 +57,8 @@ type run[T any] struct {
 	lastRead  time.Time
 
 	session *session
-	// cut: since the last good read the store did not answer, or the subscription to it ended. It may be another one now,
-	// restored from a backup, that gives a revision a second time.
+	// cut: since the document in force was last seen in the store, that did not answer, or the subscription to it ended. It
+	// may be another one now, restored from a backup, that gives a revision a second time.
 	cut bool
 
 	// confirm is the document of the last read if a second read must agree with it.
@@ -213,7 +213,6 @@ func (l *run[T]) refresh(reconcile bool) error {
 	}
 	l.readProblem = nil
 	err = l.consider(doc, byRead, reconcile)
-	l.cut = l.cut && l.confirm != nil
 	l.schedule()
 	return err
 }

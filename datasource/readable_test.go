@@ -321,12 +321,13 @@ func TestRestoredStoreWithALowerRevisionIsBelievedWhenTwoReadsAgree(t *testing.T
 // faults: F069
 func TestRestoredStoreThatGivesTheSameRevisionAgainIsNotTakenForUnchanged(t *testing.T) {
 	for name, c := range map[string]struct {
-		before []Document
-		calls  string
+		before, restored []Document
+		calls            string
 	}{
-		"in force": {[]Document{doc(900, v1)}, "[[{a 1}] [{a 2}]]"},
-		"refused":  {[]Document{doc(899, v3), doc(900, `[{"Name":"a","Max":x}]`)}, "[[{a 3}] [{a 2}]]"},
-		"fallen":   {[]Document{doc(900, v1), doc(901, `{}`)}, "[[{a 1}] [{a 2}]]"},
+		"in force":                       {[]Document{doc(900, v1)}, []Document{doc(900, v2)}, "[[{a 1}] [{a 2}]]"},
+		"refused":                        {[]Document{doc(899, v3), doc(900, `[{"Name":"a","Max":x}]`)}, []Document{doc(900, v2)}, "[[{a 3}] [{a 2}]]"},
+		"fallen":                         {[]Document{doc(900, v1), doc(901, `{}`)}, []Document{doc(900, v2)}, "[[{a 1}] [{a 2}]]"},
+		"seen before the revision comes": {[]Document{doc(900, v1)}, []Document{doc(899, `{}`), doc(900, v2)}, "[[{a 1}] [{a 2}]]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -338,15 +339,35 @@ func TestRestoredStoreThatGivesTheSameRevisionAgainIsNotTakenForUnchanged(t *tes
 					s.deliver(d)
 					synctest.Wait()
 				}
-				s.set(doc(900, v2)) // of the restored store
+				s.set(c.restored[0])
 				s.cut()
 				pass(5 * time.Second)
+				for _, d := range c.restored[1:] {
+					s.set(d)
+					s.deliver(d)
+					synctest.Wait()
+				}
 				want(t, "calls", e.got(), c.calls)
 				want(t, "revision", r.Status().Revision, "900")
 				want(t, "state", r.Status().State, StateLive)
 			})
 		})
 	}
+}
+
+// The same, where the store was restored while the process was down.
+//
+// faults: F069
+func TestSnapshotOfARevisionThatARestoredStoreGivesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.set(Document{Presence: Missing}) // with which the snapshot stays, as it would while running
+		start(t, s, e, OnStart(Snapshot), Snapshots(&memory{doc: doc(900, v1)}))
+		s.set(doc(900, v2))
+		s.deliver(doc(900, v2))
+		synctest.Wait()
+		want(t, "calls", e.got(), "[[{a 1}] [{a 2}]]")
+	})
 }
 
 // faults: F068 F091 F130

@@ -103,8 +103,9 @@ func (l *run[T]) loadSnapshot() (err error) {
 		}
 	}
 	r.set(func(s *Status) { s.SnapshotSaved = saved })
-	// The order of an old store may be higher than today's: a snapshot never makes the store's document look old.
-	doc.Order = 0
+	// The order of an old store may be higher than today's: a snapshot never makes the store's document look old. Nor is its
+	// revision a proof.
+	doc.Order, l.cut = 0, true
 	_ = l.apply(candidate[T]{doc: doc, verdict: v, channel: bySnapshot}) // if it fails it is retried
 	return nil
 }
