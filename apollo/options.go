@@ -98,7 +98,8 @@ type settings struct {
 }
 
 // Timeout bounds one request that does not wait for a change. Default: AppConfig.SyncServerTimeout, or 5 s. For sources
-// and sinks; a sink sends about ten requests for a write.
+// and sinks; a sink sends about ten requests for a write. An engine bounds a source's reads by its own ReadTimeout (5
+// s), too.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {

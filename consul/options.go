@@ -45,7 +45,8 @@ type settings struct {
 	token                       func(context.Context) (string, error)
 }
 
-// Timeout bounds one request that does not block. Default 5 s.
+// Timeout bounds one request that does not block. Default 5 s. An engine bounds a source's reads by its own ReadTimeout
+// (5 s), too.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {

@@ -35,7 +35,8 @@ func Prefix(prefix string) Option {
 	}
 }
 
-// Timeout bounds one request, and the opening of a watch. Default 5 s.
+// Timeout bounds one request, and the opening of a watch. Default 5 s. An engine bounds a source's reads by its own
+// ReadTimeout (5 s), too.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {

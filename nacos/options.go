@@ -43,7 +43,8 @@ type settings struct {
 	signIn      *Login
 }
 
-// Timeout bounds one request, the making of a connection included. Default 5 s. For sources and sinks.
+// Timeout bounds one request, the making of a connection included. Default 5 s. An engine bounds a source's reads by its
+// own ReadTimeout (5 s), too. For sources and sinks.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {

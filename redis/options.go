@@ -67,7 +67,8 @@ func configure(c config, options []Option) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Timeout bounds one request. Default 5 s. For sources and sinks.
+// Timeout bounds one request. Default 5 s. An engine bounds a source's reads by its own ReadTimeout (5 s), too. For
+// sources and sinks.
 //
 // A go-redis client puts it on the wire only with its option ContextTimeoutEnabled: without, a call that ran into
 // Timeout returns in time, and what it began ends with the client's own ReadTimeout.
