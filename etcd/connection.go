@@ -27,8 +27,11 @@ func (d *document) connect(ctx context.Context) error {
 		return nil // a client that was made of parts, for a test
 	}
 	state := conn.GetState()
-	if state == connectivity.Ready {
+	switch state {
+	case connectivity.Ready:
 		return nil
+	case connectivity.Shutdown:
+		return errClientClosed // it never becomes anything else, and the client would try a request a hundred times
 	}
 	wait := ctx
 	if state == connectivity.TransientFailure {

@@ -405,6 +405,28 @@ func TestWatchWithoutAConnectionEnds(t *testing.T) {
 	}
 }
 
+// A client that its owner has closed never changes its state again, so there is nothing to wait for.
+//
+// faults: F089
+func TestClosedClientIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	c := s.client(t)
+	src := newSource(t, c, Timeout(time.Hour))
+	last := mustRead(t, src)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := src.Read(ctx); !errors.Is(err, errClientClosed) {
+		t.Errorf("Read says %v", err)
+	}
+	if err := src.Watch(ctx, last, func(datasource.Document) {}); !errors.Is(err, errClientClosed) {
+		t.Errorf("Watch ended with %v", err)
+	}
+}
+
 // other is a watcher that the user put in the place of the client's own.
 type other struct{ clientv3.Watcher }
 

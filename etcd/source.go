@@ -15,12 +15,14 @@ import (
 
 // Why a watch ended, where etcd gives no error of its own.
 var (
-	errNoClient    = errors.New("client is nil")
-	errNotOpened   = errors.New("watch was not opened in time")
-	errEnded       = errors.New("watch channel was closed without a reason")
-	errLost        = errors.New("connection is lost")
-	errFell        = errors.New("the store's revision fell: it was restored from a backup")
-	errNoResponses = errors.New("answer to the read is empty")
+	errNoClient  = errors.New("client is nil")
+	errNotOpened = errors.New("watch was not opened in time")
+	errEnded     = errors.New("watch channel was closed without a reason")
+	errLost      = errors.New("connection is lost")
+	// errClientClosed: it is the user's client that is closed, not the source or the sink.
+	errClientClosed = errors.New("the client is closed")
+	errFell         = errors.New("the store's revision fell: it was restored from a backup")
+	errNoResponses  = errors.New("answer to the read is empty")
 )
 
 var _ datasource.Watcher = (*Source)(nil)
