@@ -735,3 +735,19 @@ func TestTLSFilesThatAreNone(t *testing.T) {
 		}
 	})
 }
+
+// An address of IPv6 works as it does in the SDK, with brackets, and as people write it, without.
+func TestServersOfIPv6(t *testing.T) {
+	for address, want := range map[string][2]string{
+		"::1":               {"http://[::1]:8848/nacos", "[::1]:9848"},
+		"[::1]":             {"http://[::1]:8848/nacos", "[::1]:9848"},
+		"https://[fd00::1]": {"https://[fd00::1]:8848/nacos", "[fd00::1]:9848"},
+		"10.0.0.1":          {"http://10.0.0.1:8848/nacos", "10.0.0.1:9848"},
+		"https://nacos":     {"https://nacos:8848/nacos", "nacos:9848"},
+	} {
+		s := constant.ServerConfig{IpAddr: address, Port: 8848}
+		if got := [2]string{base(s), rpcAddress(s)}; got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package nacos
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -60,29 +61,28 @@ func (a *account) list(ctx context.Context) ([]constant.ServerConfig, error) {
 	return servers, nil
 }
 
+// host takes a server's address apart. The SDK wants an address of IPv6 in brackets; without them it is the same one.
+func host(s constant.ServerConfig) (scheme, name string) {
+	scheme, name, ok := strings.Cut(s.IpAddr, "://")
+	if !ok {
+		scheme, name = cmp.Or(s.Scheme, constant.DEFAULT_SERVER_SCHEME), s.IpAddr
+	}
+	return scheme, strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+}
+
 // base is where a server's HTTP interface begins.
 func base(s constant.ServerConfig) string {
-	host := s.IpAddr
-	if !strings.Contains(host, "://") {
-		scheme := s.Scheme
-		if scheme == "" {
-			scheme = constant.DEFAULT_SERVER_SCHEME
-		}
-		host = scheme + "://" + host
-	}
+	scheme, host := host(s)
 	path := "/" + strings.Trim(s.ContextPath, "/")
 	if s.ContextPath == "" {
 		path = constant.DEFAULT_CONTEXT_PATH
 	}
-	return host + ":" + strconv.FormatUint(s.Port, 10) + strings.TrimSuffix(path, "/")
+	return scheme + "://" + net.JoinHostPort(host, strconv.FormatUint(s.Port, 10)) + strings.TrimSuffix(path, "/")
 }
 
 // rpcAddress is where a server speaks gRPC.
 func rpcAddress(s constant.ServerConfig) string {
-	host := s.IpAddr
-	if _, after, ok := strings.Cut(host, "://"); ok {
-		host = after
-	}
+	_, host := host(s)
 	port := s.GrpcPort
 	if port == 0 {
 		port = s.Port + constant.RpcPortOffset
