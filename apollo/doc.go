@@ -34,11 +34,12 @@
 //
 // A watch is told by one long poll of all sources of the client (more than one only where their namespaces do not fit
 // into 6 KiB of a request line, which is after about sixty), and delivers hints. The server scans for releases once a
-// second, so a release is in force a second later at the latest. A poll that fails does not end the watch: the next names
-// the last notification that is known and is answered with what is newer, at most 1.15 s later, and the engine's read
-// shows the failure in its status meanwhile. A namespace that does not exist holds up no other. An app id in another
-// letter case than the portal's reads well where the database does not mind, and is not notified; Note says then that
-// updates come by poll only.
+// second, so a release is in force a second later at the latest. A poll that fails does not end the watch: the next
+// names the last notification that is known and is answered with what is newer, at most 1.15 s later, and the engine's
+// read shows the failure in its status meanwhile. A release that was heard and could not be read is told again as often,
+// until a read succeeds. A namespace that does not exist holds up no other. An app id in another letter case than the
+// portal's reads well where the database does not mind, and is not notified; Note says then that updates come by poll
+// only.
 //
 // # Writing
 //

@@ -128,6 +128,46 @@ func pass(d time.Duration) {
 
 const inForce = 1500 * time.Millisecond
 
+// The server tells of releases from its memory, and reads them from its database: where that is down alone, a release is
+// heard and can't be read. It comes into force when it can, not when the engine's backoff is over.
+//
+// faults: F072
+func TestReleaseThatWasHeardAndCouldNotBeRead(t *testing.T) {
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
+		inBubble(t, func(b *bench) {
+			at := b.space("application")
+			at.Put("rules", doc(1))
+			l := b.open(b.source(b.client(), "application", "rules"), datasource.Relist(time.Hour))
+			pass(time.Second)
+			b.link.Answer(func(r *http.Request) *http.Response {
+				if strings.HasPrefix(r.URL.Path, "/configs/") {
+					return apollotest.Status(code)
+				}
+				return nil
+			})
+			at.Put("rules", doc(2))
+			pass(30 * time.Second)
+			before := b.link.Requests("/")
+			pass(30 * time.Second)
+			if n := b.link.Requests("/") - before; n > 30 {
+				b.Errorf("%d: %d requests in 30 s", code, n)
+			}
+			b.link.Heal()
+			limit := 2 * time.Second
+			if code < http.StatusInternalServerError {
+				limit = 5 * time.Second // a server that refuses is asked less often
+			}
+			b.Logf("%d: in force %v after the outage", code, b.within(limit, l, 2))
+			pass(time.Minute)
+			before = b.link.Requests("/configs")
+			pass(10 * time.Minute)
+			if n := b.link.Requests("/configs") - before; n > 1 {
+				b.Errorf("%d reads in ten idle minutes", n)
+			}
+		})
+	}
+}
+
 // Two hundred documents in twenty namespaces are told by one poll, and each release costs one or two reads of the
 // namespace however many documents it holds.
 //

@@ -36,8 +36,9 @@ type namespace struct {
 
 	members  map[*member]struct{}
 	leg      *leg
-	id       int64 // the newest notification that was heard; -1: none yet
-	read     int64 // the newest one that a good read followed
+	id       int64       // the newest notification that was heard; -1: none yet
+	read     int64       // the newest one that a good read followed
+	reminder *time.Timer // of one that no good read has followed
 	messages string
 	asked    time.Time // when a poll first named the namespace with -1
 
@@ -154,6 +155,10 @@ func (n *namespace) load(ctx context.Context) (*release, error) {
 	defer c.mu.Unlock()
 	if err != nil {
 		c.limped = c.limped || ctx.Err() == nil
+		if n.leg != nil && n.read < n.id && n.reminder == nil {
+			// The engine's next read may be half a minute away, and the poll tells a notification once.
+			n.reminder = time.AfterFunc(pause(err, unhurried), n.remind)
+		}
 		return nil, err
 	}
 	if c.limped {

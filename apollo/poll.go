@@ -27,6 +27,8 @@ const (
 	refusedPause = 5 * time.Second
 	// limitedPause is for one that says that it is asked too often.
 	limitedPause = 30 * time.Second
+	// unhurried is after how many failures in a row pauses do not grow any more.
+	unhurried = 10
 )
 
 var errSilent = errors.New("long poll was not answered in time")
@@ -146,7 +148,7 @@ func pause(err error, n int) time.Duration {
 			longest = refusedPause
 		}
 	}
-	d := min(firstPause<<min(n, 10), longest)
+	d := min(firstPause<<min(n, unhurried), longest)
 	if d == longestPause {
 		return d // a random part would break either promise: one request per second, in force within two
 	}

@@ -62,6 +62,7 @@ func (m *member) leave() {
 	if l := n.leg; l != nil && len(n.members) == 0 {
 		// The poll under way stays: to end it for a namespace less would cost the server more than it saves.
 		n.leg = nil
+		n.calm()
 		delete(l.spaces, n)
 		l.size -= n.size()
 		if len(l.spaces) == 0 {
@@ -73,6 +74,26 @@ func (m *member) leave() {
 	m.mu.Lock()
 	m.gone = true
 	m.mu.Unlock()
+}
+
+// remind tells the members again of a notification that no good read has followed.
+func (n *namespace) remind() {
+	c := n.client
+	c.mu.Lock()
+	n.calm()
+	l, owed := n.leg, n.read < n.id
+	c.mu.Unlock()
+	if l != nil && owed {
+		l.tell([]*namespace{n})
+	}
+}
+
+// calm ends the reminder. The client's mutex is held.
+func (n *namespace) calm() {
+	if n.reminder != nil {
+		n.reminder.Stop()
+		n.reminder = nil
+	}
 }
 
 // size is the room that the namespace takes in a request line.
