@@ -57,8 +57,8 @@ type run[T any] struct {
 	lastRead  time.Time
 
 	session *session
-	// cut: since the document in force was last seen in the store, that did not answer, or the subscription to it ended. It
-	// may be another one now, restored from a backup, that gives a revision a second time.
+	// cut: since the document in force was last seen in the store, that did not answer, or the subscription to it began or
+	// ended. It may be another one now, restored from a backup, that gives a revision a second time.
 	cut bool
 
 	// confirm is the document of the last read if a second read must agree with it.
@@ -257,7 +257,7 @@ func (l *run[T]) schedule() {
 		return
 	}
 	if l.session == nil && l.ctx.Err() == nil {
-		l.session = startSession(l.ctx, w, l.r.newest)
+		l.session, l.cut = startSession(l.ctx, w, l.r.newest), true
 		l.r.set(func(s *Status) { s.Counts.Watches++ })
 	}
 }

@@ -355,6 +355,20 @@ func TestRestoredStoreThatGivesTheSameRevisionAgainIsNotTakenForUnchanged(t *tes
 	}
 }
 
+// The same between the read and the watch: the driver joins the other store without knowing, and the relist finds it.
+//
+// faults: F069
+func TestStoreThatWasReplacedBetweenReadAndWatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := pushed{&store{}}, &engine{}
+		s.set(doc(900, v1))
+		s.onRead = func() { s.set(doc(900, v2)) }
+		start(t, s, e)
+		pass(time.Minute + 10*time.Second)
+		want(t, "calls", e.got(), "[[{a 1}] [{a 2}]]")
+	})
+}
+
 // The same, where the store was restored while the process was down.
 //
 // faults: F069

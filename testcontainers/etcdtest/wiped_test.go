@@ -23,14 +23,18 @@ func TestStoreThatBeginsAnew(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = way.Close() })
 	src := newSource(t, client(t, before, func(config *clientv3.Config) { config.Endpoints = []string{way.Addr()} }), "k")
-	must(t, before.Put(t.Context(), "k", trial.Document(1)))
-	must(t, after.Put(t.Context(), "k", trial.Document(2)))
+	put := func(s *Server, n int) { must(t, s.Put(t.Context(), "k", trial.Document(n))) }
+	put(before, 1)
+	put(after, 1)
 	l := trial.Open(t, src)
 	l.InForce(t, soon, 1)
+	put(before, 2)
+	put(after, 3)
+	l.InForce(t, soon, 2) // so the watch is open
 	old := l.Status().Revision
 	way.SetTarget(after.Admin(port))
 	way.Reset()
-	l.InForce(t, soon, 2)
+	l.InForce(t, soon, 3)
 	if now := l.Status().Revision; now != old {
 		t.Errorf("revision %s, and it was %s before: the test shows nothing", now, old)
 	}
