@@ -12,11 +12,12 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rulewire/rulewire/internal/condition"
 )
 
 const (
@@ -165,13 +166,9 @@ func (h *heartbeat) round(ctx context.Context) error {
 		h.turn = (h.turn + 1) % len(h.o.dashboards)
 	}
 	err := errors.Join(errs...)
-	h.say(localEnd.ReplaceAllString(err.Error(), ""))
+	h.say(condition.Of(err))
 	return err
 }
-
-// localEnd is the own end of a connection in the text of an error. Its port is another one with each beat, which would make
-// the same failure a new condition.
-var localEnd = regexp.MustCompile(`\S+:\d+->`)
 
 // say logs a condition once for each change.
 func (h *heartbeat) say(condition string) {

@@ -93,6 +93,8 @@ func (h *harness) Misconfigured() map[string]error {
 	try("WaitTime too short", h.c, key, WaitTime(1))
 	try("WaitTime too long", h.c, key, WaitTime(maxWaitTime+1))
 	try("Consistency", h.c, key, Consistency(7))
+	_, said["a sink that waits"] = NewSink(h.c, key, WaitTime(DefaultWaitTime))
+	_, said["a sink that reads old values"] = NewSink(h.c, key, Consistency(Stale))
 	try("Token", h.c, key, Token(nil))
 	return said
 }

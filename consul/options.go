@@ -38,6 +38,7 @@ const (
 type Option func(*settings) error
 
 type settings struct {
+	sink                        bool
 	timeout, wait               time.Duration
 	maxBytes                    int
 	mode                        Mode
@@ -71,25 +72,26 @@ func MaxBytes(n int) Option {
 
 // WaitTime is how long a blocking query waits for a change. Each is a random tenth shorter, and Consul adds up to a
 // sixteenth. Default 5 minutes, at most 10 minutes. It must be shorter than the Timeout of the client's http.Client and
-// than what a proxy on the way lets pass in silence.
+// than what a proxy on the way lets pass in silence. For sources.
 func WaitTime(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < time.Second || d > maxWaitTime {
 			return fmt.Errorf("WaitTime(%v) is not between 1s and %v", d, maxWaitTime)
 		}
 		s.wait = d
-		return nil
+		return s.source("WaitTime")
 	}
 }
 
-// Consistency is the mode of a source's reads and blocking queries. Default Consistent. A sink always reads consistently.
+// Consistency is the mode of a source's reads and blocking queries. Default Consistent. For sources; a sink always reads
+// consistently.
 func Consistency(m Mode) Option {
 	return func(s *settings) error {
 		if m > Stale {
 			return fmt.Errorf("Consistency(%d) is no mode", m)
 		}
 		s.mode = m
-		return nil
+		return s.source("Consistency")
 	}
 }
 
@@ -128,8 +130,16 @@ func Partition(name string) Option {
 	}
 }
 
+// source refuses an option that has no meaning for a sink.
+func (s *settings) source(option string) error {
+	if s.sink {
+		return fmt.Errorf("option %s does not belong here", option)
+	}
+	return nil
+}
+
 func (s *settings) apply(key string, sink bool, options []Option) error {
-	s.timeout, s.wait = DefaultTimeout, DefaultWaitTime
+	s.sink, s.timeout, s.wait = sink, DefaultTimeout, DefaultWaitTime
 	for _, option := range options {
 		if option == nil {
 			return errors.New("option is nil")

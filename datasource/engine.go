@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rulewire/rulewire/internal/condition"
 )
 
 const (
@@ -340,7 +342,7 @@ func (l *run[T]) readFailed(op string, cause Cause, err error) error {
 
 // log writes a condition once for each change, and once a minute while it lasts.
 func (l *run[T]) log(msg string, err error) {
-	text := err.Error()
+	text := condition.Of(err)
 	now := time.Now()
 	if text == l.logged && now.Sub(l.loggedAt) < logEvery {
 		return

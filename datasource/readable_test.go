@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -937,6 +938,13 @@ func TestE11DriftIsShownAndTheStoresNextWordWins(t *testing.T) {
 	})
 }
 
+// redialled is another text each time, as the own port of each connection is another one.
+type redialled struct{ port atomic.Int64 }
+
+func (r *redialled) Error() string {
+	return fmt.Sprintf("read tcp 127.0.0.1:%d->10.0.0.1:6379: connection reset by peer", 40_000+r.port.Add(1))
+}
+
 // faults: F033 F174 F175
 func TestUnchangedConditionIsLoggedOnceThenNowAndThen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -958,6 +966,12 @@ func TestUnchangedConditionIsLoggedOnceThenNowAndThen(t *testing.T) {
 		pass(10 * time.Minute)
 		if n := strings.Count(buf.String(), "does not answer"); n < 5 || n > 11 {
 			t.Errorf("%d records in ten minutes of the same failure", n)
+		}
+		buf.Reset()
+		s.fail(new(redialled))
+		pass(10 * time.Minute)
+		if n := strings.Count(buf.String(), "does not answer"); n < 5 || n > 11 {
+			t.Errorf("%d records in ten minutes of a failure that has the own port in its text", n)
 		}
 		if strings.Contains(buf.String(), `Max`) {
 			t.Error("a payload is in the log above debug") // F175
