@@ -385,7 +385,8 @@ func Unique[R any](rules []R) (unique []R, duplicates int) {
 	}
 	t := TraitsOf[R]()
 	first := make(map[string]int, len(rules))
-	var later map[string][]int // further rules of a key, where there are any
+	var later map[string][]int   // further rules of a key, where there are any
+	var hashed map[string]hashes // for keys with many of them
 	var drop []int
 	for i := range rules {
 		key := t.Key(&rules[i])
@@ -394,14 +395,35 @@ func Unique[R any](rules []R) (unique []R, duplicates int) {
 			first[key] = i
 			continue
 		}
-		if t.Equal(&rules[i], &rules[j]) || slices.ContainsFunc(later[key], func(k int) bool { return t.Equal(&rules[i], &rules[k]) }) {
+		among := later[key]
+		h, many := hashed[key]
+		var sum uint64
+		if many {
+			sum = deepHash(h.seed, reflect.ValueOf(&rules[i]))
+			among = ints(h.at[sum])
+		}
+		if t.Equal(&rules[i], &rules[j]) || slices.ContainsFunc(among, func(k int) bool { return t.Equal(&rules[i], &rules[k]) }) {
 			drop = append(drop, i)
+			continue
+		}
+		if many {
+			h.add(sum, int32(i))
 			continue
 		}
 		if later == nil {
 			later = make(map[string][]int)
 		}
 		later[key] = append(later[key], i)
+		if len(later[key]) >= manyPerKey {
+			h = hashes{seed: maphash.MakeSeed(), at: make(map[uint64][]int32, 2*manyPerKey)}
+			for _, k := range later[key] {
+				h.add(deepHash(h.seed, reflect.ValueOf(&rules[k])), int32(k))
+			}
+			if hashed == nil {
+				hashed = make(map[string]hashes)
+			}
+			hashed[key] = h
+		}
 	}
 	if len(drop) == 0 {
 		return rules, 0

@@ -326,6 +326,22 @@ func TestLookupAllocates(t *testing.T) {
 	}
 }
 
+// The guard asks Unique of every document. One of the size cap with one resource would be ten thousand million comparisons.
+func TestUniqueOfManyRulesOfOneResourceTakesQuadraticTime(t *testing.T) {
+	var in []Flow
+	for i := range 100_000 {
+		in = append(in, qps("a", float64(i)))
+	}
+	if out, n := Unique(in); n != 0 || len(out) != len(in) {
+		t.Errorf("%d duplicates among different rules", n)
+	}
+	in = append(in, qps("a", 0), qps("a", 5), qps("b", 5), qps("a", 40), qps("a", 99_999), qps("b", 5))
+	out, n := Unique(in)
+	if n != 5 || len(out) != 100_001 || out[100_000].Resource != "b" {
+		t.Errorf("%d duplicates, %d left", n, len(out))
+	}
+}
+
 // The diff and the index against a plain model, on random lists with many duplicates and few keys.
 //
 // faults: F131 F132

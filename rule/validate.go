@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -261,8 +262,9 @@ func (r *ParamFlow) Validate() error {
 	if r.ParamKey != "" && r.ParamIdx > 0 {
 		f.add("paramKey", "can't be combined with paramIdx "+strconv.FormatInt(r.ParamIdx, 10))
 	}
+	first := limitsOf(r.Items)
 	for i := range r.Items {
-		r.validateItem(&f, i)
+		r.validateItem(&f, i, first)
 	}
 	f.pattern(r.Regex, r.Resource)
 	if r.Regex && r.ClusterMode {
@@ -283,7 +285,7 @@ func (r *ParamFlow) Validate() error {
 	return f.err()
 }
 
-func (r *ParamFlow) validateItem(f *faults, i int) {
+func (r *ParamFlow) validateItem(f *faults, i int, first limits) {
 	item := &r.Items[i]
 	class, err := ParseItemClass(item.ClassType)
 	if err != nil {
@@ -294,13 +296,43 @@ func (r *ParamFlow) validateItem(f *faults, i int) {
 	if item.Count < 0 {
 		f.add(itemField(i, "count"), "must not be negative, is "+strconv.FormatInt(item.Count, 10))
 	}
-	// Two limits for one value contradict each other; Java lets the last one win. Item lists are short.
-	for j := range r.Items[:i] {
-		if r.Items[j].Object == item.Object && r.Items[j].ClassType == item.ClassType && r.Items[j].Count != item.Count {
-			f.add(itemField(i, "object"), fmt.Sprintf("%q has two limits, see item %d", item.Object, j))
-			break
+	// Two limits for one value contradict each other; Java lets the last one win.
+	if j := first.of(r.Items, i); j >= 0 {
+		f.add(itemField(i, "object"), fmt.Sprintf("%q has two limits, see item %d", item.Object, j))
+	}
+}
+
+// limits finds the first item of a value; nil where there are so few that looking at each is faster.
+type limits map[itemValue]int
+
+type itemValue struct{ object, class string }
+
+func limitsOf(items []ParamFlowItem) limits {
+	if len(items) < manyPerKey {
+		return nil
+	}
+	first := make(limits, len(items))
+	for i := range items {
+		v := itemValue{items[i].Object, items[i].ClassType}
+		if _, seen := first[v]; !seen {
+			first[v] = i
 		}
 	}
+	return first
+}
+
+// of gives the first item with the value of item i, if it has another limit; else -1.
+func (l limits) of(items []ParamFlowItem, i int) int {
+	v, count := itemValue{items[i].Object, items[i].ClassType}, items[i].Count
+	j, ok := l[v]
+	if l == nil {
+		j = slices.IndexFunc(items[:i], func(o ParamFlowItem) bool { return o.Object == v.object && o.ClassType == v.class })
+		ok = j >= 0
+	}
+	if !ok || items[j].Count == count {
+		return -1
+	}
+	return j
 }
 
 func itemField(i int, name string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -274,4 +275,17 @@ func TestEnumTextIsABareNumber(t *testing.T) {
 			t.Errorf("class %v reads back as %v, %v", c, back, err)
 		}
 	}
+}
+
+// A document of the size cap holds a hundred thousand items; each with each would be five thousand million comparisons,
+// and the readable would not end for half a minute.
+func TestManyHotParameterItemsTakeQuadraticTime(t *testing.T) {
+	r := validParam()
+	r.Items = nil
+	for i := range 100_000 {
+		r.Items = append(r.Items, ParamFlowItem{Object: strconv.Itoa(i), ClassType: "int", Count: 1})
+	}
+	faultsOf(t, r)
+	r.Items = append(r.Items, ParamFlowItem{Object: "7", ClassType: "int", Count: 1}, ParamFlowItem{Object: "8", ClassType: "int", Count: 2})
+	faultsOf(t, r, "paramFlowItemList/100001/object")
 }
