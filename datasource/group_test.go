@@ -185,3 +185,48 @@ func TestMergeStartRefusedByTheListenerCanBeRepeated(t *testing.T) {
 		want(t, "calls", e.got(), "[[{a 1}]]")
 	})
 }
+
+// picky refuses every rule set with a rule of that name.
+type picky struct {
+	engine
+	name string
+}
+
+func (p *picky) OnUpdate(ctx context.Context, rules []limit) error {
+	for _, r := range rules {
+		if r.Name == p.name {
+			return errors.New("no " + p.name)
+		}
+	}
+	return p.engine.OnUpdate(ctx, rules)
+}
+
+// The listener refused the last member's rules, and with them the first rule set of all: the others' rules, which they hold
+// as taken and never offer again, were in force nowhere.
+func TestMergeForgetsTheRulesOfTheOthersWhenTheListenerRefusesTheLastOnesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := named{&store{}, "a"}, named{&store{}, "b"}
+		a.put(v1)
+		b.fail(errors.New("down"))
+		e := &picky{name: "odd"}
+		m, err := Merge(e,
+			Member[limit]{Source: a, Converter: limits(), Options: []Option{Logger(nil)}},
+			Member[limit]{Source: b, Converter: limits(), Options: []Option{Logger(nil), OnStart(Wait(5*time.Second), Empty)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = m.Close() }()
+		started := make(chan error, 1)
+		go func() { started <- m.Start(t.Context()) }()
+		pass(time.Second)
+		b.fail(nil)
+		b.put(`[{"Name":"odd","Max":1}]`)
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		want(t, "after the start", e.got(), "[[{a 1}]]")
+		b.put(`[{"Name":"b","Max":1}]`)
+		pass(time.Minute)
+		want(t, "the other's good rules", e.got(), "[[{a 1}] [{a 1} {b 1}]]")
+	})
+}

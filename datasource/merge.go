@@ -89,9 +89,9 @@ func (l *memberListener[T]) InForce() bool {
 func (m *Merged[T]) update(ctx context.Context, index int, p part[T]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.parts[index]
+	before, opens := m.parts[index], !m.open
 	m.parts[index] = p
-	if !m.open {
+	if opens {
 		for _, p := range m.parts {
 			if !p.given {
 				return nil // taken; it goes on to the listener once all are there
@@ -101,6 +101,9 @@ func (m *Merged[T]) update(ctx context.Context, index int, p part[T]) error {
 	}
 	if err := m.tell(ctx); err != nil {
 		m.parts[index] = before // the member keeps it as pending and tries again
+		if opens {
+			m.open = false // the other members' rules have not come through either, and they hold them as taken
+		}
 		return err
 	}
 	return nil
