@@ -206,8 +206,20 @@ func mapThread(r *rule.Flow, no *reasons, out *coreRules) error {
 	return nil
 }
 
-// maxRtMs keeps a response time inside the core's whole numbers, and inside float64's exact ones.
+// maxRtMs keeps a response time, or a number of errors, inside the core's whole numbers, and inside float64's exact ones.
 const maxRtMs = 1 << 53
+
+// leastRatio is the lowest ratio above the one that the core takes for 0 (util.Float64Equals, 1.0.4).
+const leastRatio = 1e-8
+
+// tripless refuses a limit of 0. Java's breakers open when a limit is passed, the core's when it is reached: 0 means the
+// first error in Java, and in the core a resource that is refused although every call of it went well.
+func (r *reasons) tripless(field string, v, least float64) {
+	if v < least {
+		r.add(field, "sentinel-golang opens a breaker that has a limit of "+strconv.FormatFloat(v, 'g', -1, 64)+
+			" also when no call was slow or failed")
+	}
+}
 
 // mapDegrade maps a circuit breaker. limitApp plays no part in Java's breakers either.
 func mapDegrade(r *rule.Degrade, _ *mapping, out *coreRules) error {
@@ -233,10 +245,16 @@ func mapDegrade(r *rule.Degrade, _ *mapping, out *coreRules) error {
 		} else {
 			c.MaxAllowedRtMs = uint64(math.Floor(r.Count + 0.5)) // Java's Math.round
 		}
+		no.tripless("slowRatioThreshold", r.SlowRatioThreshold, leastRatio)
 		c.Strategy, c.Threshold = circuitbreaker.SlowRequestRatio, r.SlowRatioThreshold
 	case rule.DegradeErrorRatio:
+		no.tripless("count", r.Count, leastRatio)
 		c.Strategy = circuitbreaker.ErrorRatio
 	case rule.DegradeErrorCount:
+		no.whole("count", r.Count, maxRtMs) // the core cuts the fraction off
+		if r.Count == math.Trunc(r.Count) {
+			no.tripless("count", r.Count, 1)
+		}
 		c.Strategy = circuitbreaker.ErrorCount
 	default:
 		no.add("grade", "sentinel-golang has no "+r.Grade.String())

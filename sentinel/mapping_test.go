@@ -278,7 +278,7 @@ func TestUnsupportedRuleWidensOrVanishes(t *testing.T) {
 		edit(&r)
 		unsupported(t, mapParamFlow(&r, &mapping{}, &coreRules{}), field)
 	}
-	degrade := rule.Degrade{Resource: "a", TimeWindowMs: 1, StatIntervalMs: 1}
+	degrade := rule.Degrade{Resource: "a", TimeWindowMs: 1, StatIntervalMs: 1, SlowRatioThreshold: 1}
 	for field, edit := range map[string]func(r *rule.Degrade){
 		"timeWindow": func(r *rule.Degrade) { r.TimeWindowMs = math.MaxUint32 + 1 },
 		"regex":      func(r *rule.Degrade) { r.Regex = true },
@@ -313,6 +313,56 @@ func TestCoreBlocksASmallWarmUp(t *testing.T) {
 				t.Fatalf("%s: blocked; the refusal in mapFlow is no longer needed", r.Resource)
 			}
 			e.Exit()
+		}
+	}
+}
+
+func TestBreakerWithLimitZeroOpensWithoutAnError(t *testing.T) {
+	slow := rule.Degrade{Resource: "a", TimeWindowMs: 1000, StatIntervalMs: 1000, Count: 200, SlowRatioThreshold: 0}
+	ratio := slow
+	ratio.Grade, ratio.Count = rule.DegradeErrorRatio, 0
+	tiny := ratio
+	tiny.Count = 9e-9
+	count := slow
+	count.Grade, count.Count = rule.DegradeErrorCount, 0
+	fraction := count
+	fraction.Count = 0.5
+	for _, c := range []struct {
+		rule  rule.Degrade
+		field string
+	}{{slow, "slowRatioThreshold"}, {ratio, "count"}, {tiny, "count"}, {count, "count"}, {fraction, "count"}} {
+		unsupported(t, mapDegrade(&c.rule, &mapping{}, &coreRules{}), c.field)
+	}
+	// Only the grade's own limit counts.
+	ratio.Count, count.Count, slow.Count, slow.SlowRatioThreshold = 1e-7, 1, 0, 0.01
+	for _, r := range []rule.Degrade{slow, ratio, count} {
+		if err := mapDegrade(&r, &mapping{}, &coreRules{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The reason for refusing such breakers: what the core makes of them.
+func TestCoreNeedsAnErrorForABreakerWithLimitZero(t *testing.T) {
+	clean(t)
+	for _, r := range []*circuitbreaker.Rule{
+		{Resource: "zero/slow", Strategy: circuitbreaker.SlowRequestRatio, MaxAllowedRtMs: 60_000},
+		{Resource: "zero/ratio", Strategy: circuitbreaker.ErrorRatio},
+		{Resource: "zero/count", Strategy: circuitbreaker.ErrorCount},
+		{Resource: "zero/half", Strategy: circuitbreaker.ErrorCount, Threshold: 0.5},
+	} {
+		r.RetryTimeoutMs, r.StatIntervalMs = 60_000, 60_000
+		if _, err := circuitbreaker.LoadRulesOfResource(r.Resource, []*circuitbreaker.Rule{r}); err != nil {
+			t.Fatal(err)
+		}
+		e, blocked := api.Entry(r.Resource)
+		if blocked != nil {
+			t.Fatalf("%s: the first call is blocked", r.Resource)
+		}
+		e.Exit()
+		if e, blocked = api.Entry(r.Resource); blocked == nil {
+			e.Exit()
+			t.Errorf("%s: not open; the refusal in mapDegrade is no longer needed", r.Resource)
 		}
 	}
 }
