@@ -168,7 +168,7 @@ func decode[T any](c codec[T], set *settings, text []byte, start int, place *rul
 			c.read(d, r)
 		} else {
 			*r = *new(T) // the room may be a rejected rule's
-			d.reject(d.pos, "", &Fault{Expected: "a rule", Found: found(d.value()), Err: ErrDecode})
+			d.wrong("", "a rule")
 		}
 		switch bad := len(d.faults) > before; {
 		case bad:

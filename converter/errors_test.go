@@ -139,3 +139,26 @@ func TestTrailingCommaIsNamedWithItsPlace(t *testing.T) {
 	}
 	refused(t, j, `[1}]`, "not JSON")
 }
+
+// What stands in the place of a rule was blamed at its end: for a list over several lines, on another line.
+func TestPlaceOfWhatIsNoRuleIsItsEnd(t *testing.T) {
+	for _, c := range []struct {
+		conv converter.Converter[rule.Flow]
+		text string
+		line int
+		col  int
+	}{
+		{converter.JSON[rule.Flow](), "[1]", 1, 2},
+		{converter.JSON[rule.Flow](), "[\n  null\n]", 2, 3},
+		{converter.JSON[rule.Flow](), "[\n  {\"resource\":\"a\",\"count\":1},\n  [\n    1,\n    2\n  ]\n]", 3, 3},
+		{converter.YAML[rule.Flow](), "- resource: a\n  count: 1\n- - x\n  - y\n", 3, 3},
+	} {
+		d, err := c.conv.Decode([]byte(c.text))
+		if err != nil || len(d.Rejected) != 1 {
+			t.Fatalf("%q: %v, %v", c.text, err, d.Rejected)
+		}
+		if f := d.Rejected[0]; f.Line != c.line || f.Column != c.col {
+			t.Errorf("%q: at line %d, column %d, want %d, %d", c.text, f.Line, f.Column, c.line, c.col)
+		}
+	}
+}
