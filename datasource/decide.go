@@ -316,10 +316,16 @@ func (l *run[T]) refuse(doc Document, v verdict[T]) error {
 			Removed: e.Removed, Diff: e.Diff, Since: time.Now()}
 	}
 	r.set(func(s *Status) { s.Refused[v.cause]++; s.Pending = pending })
-	if _, unsettled := r.prop.Pending(); unsettled && generation > 0 {
+	if _, unsettled := r.prop.Pending(); unsettled {
 		// An earlier candidate reached some listeners only. It is not the store's any more: all get the rules in force.
-		if err := r.prop.Update(l.ctx, inForce); err != nil {
-			l.nextApply.set(l.applies.next(time.Now()))
+		// Where there are none yet, nobody is offered it again.
+		l.nextApply.stop()
+		if generation > 0 {
+			if err := r.prop.Update(l.ctx, inForce); err != nil {
+				l.nextApply.set(l.applies.next(time.Now()))
+			} else {
+				l.lateProblem = nil
+			}
 		}
 	}
 	e.Rules = len(inForce)

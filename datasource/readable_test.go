@@ -1305,3 +1305,28 @@ func TestStatusIsSettledWhenStartReturns(t *testing.T) {
 		want(t, "snapshot", words(st.State, st.Cause, st.LastSuccess.IsZero()), "stale missing true")
 	}
 }
+
+// The first document of all was waiting for a busy listener when the store got a bad one instead. The listener was given the
+// one that was no longer there, and no status named it.
+func TestSupersededFirstDocumentComesIntoForceBesideTheStatus(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for name, next := range map[string]func(s *store){
+			"refused": func(s *store) { s.put(`nonsense`) },
+			"deleted": func(s *store) { s.set(Document{Presence: Missing}) },
+		} {
+			s, e := &store{}, &engine{fails: 1}
+			s.put(v1)
+			r := made(t, s, e, Backoff(10*time.Second, 10*time.Second), OnStart(Empty))
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			next(s)
+			pass(time.Minute)
+			st := r.Status()
+			want(t, name, words(e.got(), st.Generation, st.Rules, st.Revision, st.Counts.Applied), words("[]", 0, 0, "", 0))
+			s.put(v2)
+			pass(5 * time.Second)
+			want(t, name+", a good one", e.got(), "[[{a 2}]]")
+		}
+	})
+}
