@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -97,7 +98,7 @@ func (c ItemClass) fits(text string) bool {
 		// NaN equals no argument, an infinite value is no value anybody limits.
 		return err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 	case ItemBoolean:
-		return text == "true" || text == "false"
+		return strings.EqualFold(text, "true") || strings.EqualFold(text, "false") // as Java reads it
 	case ItemChar:
 		r, n := utf8.DecodeRuneInString(text)
 		return n > 0 && n == len(text) && (r != utf8.RuneError || n > 1)

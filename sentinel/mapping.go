@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/alibaba/sentinel-golang/core/circuitbreaker"
@@ -423,8 +424,8 @@ func itemKeys(item *rule.ParamFlowItem) (key, also interface{}, ok bool) {
 		exact, _ = strconv.ParseFloat(item.Object, 64)
 		key, also = float32(f), exact
 	case rule.ItemBoolean:
-		key, ok = item.Object == "true", item.Object == "true" || item.Object == "false"
-		return key, nil, ok
+		on := strings.EqualFold(item.Object, "true")
+		return on, nil, on || strings.EqualFold(item.Object, "false")
 	case rule.ItemChar:
 		c, n := utf8.DecodeRuneInString(item.Object)
 		if n == 0 || n != len(item.Object) {

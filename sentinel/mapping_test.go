@@ -367,6 +367,24 @@ func TestCoreNeedsAnErrorForABreakerWithLimitZero(t *testing.T) {
 	}
 }
 
+// Java reads a boolean whatever its case; so did the converter, and the check after it refused the document.
+func TestBooleanInAnotherCaseRefusesTheDocument(t *testing.T) {
+	d, err := converter.JSON[rule.ParamFlow]().Decode([]byte(`[{"resource":"a","count":1,"paramIdx":0,"paramFlowItemList":[` +
+		`{"object":"TRUE","classType":"boolean","count":7},{"object":"False","classType":"java.lang.Boolean","count":8}]}]`))
+	if err != nil || len(d.Rules) != 1 {
+		t.Fatal(err, d.Rejected)
+	}
+	var out coreRules
+	if err := errors.Join(d.Rules[0].Validate(), mapParamFlow(&d.Rules[0], &mapping{}, &out)); err != nil {
+		t.Fatal(err)
+	}
+	if items := out.hotspot[0].SpecificItems; len(items) != 2 || items[true] != 7 || items[false] != 8 {
+		t.Errorf("items: %v", items)
+	}
+	d.Rules[0].Items[1].Object = "tRUE"
+	unsupported(t, mapParamFlow(&d.Rules[0], &mapping{}, &coreRules{}), "paramFlowItemList/1/object")
+}
+
 func unsupported(t *testing.T, err error, field string) {
 	t.Helper()
 	var inv *rule.Invalid
