@@ -110,6 +110,22 @@ func (r *reasons) core(err error) {
 	}
 }
 
+// pace refuses a rate limiter whose pace is below one call in an interval, at first if it warms up. Java spaces such calls
+// out; the core refuses each of them, and so never warms up either. A count of 0 refuses every call in both.
+func (r *reasons) pace(c *flow.Rule) {
+	if c.ControlBehavior != flow.Throttling || c.Threshold <= 0 {
+		return
+	}
+	least := 1.0
+	if c.TokenCalculateStrategy == flow.WarmUp {
+		least = float64(c.WarmUpColdFactor)
+	}
+	if c.TokenCalculateStrategy != flow.MemoryAdaptive && c.Threshold < least {
+		r.add("count", "sentinel-golang refuses every call of a rate limiter below "+strconv.FormatFloat(least, 'f', -1, 64)+
+			", is "+strconv.FormatFloat(c.Threshold, 'g', -1, 64))
+	}
+}
+
 // mapFlow maps a QPS rule to a flow rule and a thread rule to an isolation rule.
 func mapFlow(r *rule.Flow, o *mapping, out *coreRules) error {
 	var no reasons
@@ -173,6 +189,7 @@ func mapFlow(r *rule.Flow, o *mapping, out *coreRules) error {
 		no.add("count", "sentinel-golang lets every call pass where count × warmUpPeriodSec is less than "+
 			strconv.FormatFloat(float64(1+c.WarmUpColdFactor)/2, 'g', -1, 64)+" for a warm-up")
 	}
+	no.pace(&c)
 	if len(no.list) == 0 {
 		// Among others, water marks are compared with the memory of this very machine.
 		no.core(flow.IsValidRule(&c))

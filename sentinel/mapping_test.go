@@ -385,6 +385,45 @@ func TestBooleanInAnotherCaseRefusesTheDocument(t *testing.T) {
 	unsupported(t, mapParamFlow(&d.Rules[0], &mapping{}, &coreRules{}), "paramFlowItemList/1/object")
 }
 
+// Java's rate limiter of 0.5 lets a call pass every two seconds; the core none at all.
+func TestSlowRateLimiterRefusesEveryCall(t *testing.T) {
+	limiter := func(behavior rule.ControlBehavior, count float64, cold int64) rule.Flow {
+		return rule.Flow{Resource: "a", Grade: rule.GradeQPS, Count: count, ControlBehavior: behavior, WarmUpPeriodSec: 10, WarmUpColdFactor: cold}
+	}
+	for _, r := range []rule.Flow{limiter(rule.ControlRateLimiter, 0.5, 0), limiter(rule.ControlWarmUpRateLimiter, 2, 0), limiter(rule.ControlWarmUpRateLimiter, 3, 4)} {
+		unsupported(t, mapFlow(&r, &mapping{}, &coreRules{}), "count")
+	}
+	// What passes nothing in Java either, and what passes in both.
+	for _, r := range []rule.Flow{limiter(rule.ControlRateLimiter, 0, 0), limiter(rule.ControlReject, 0.5, 0), limiter(rule.ControlWarmUp, 2, 0),
+		limiter(rule.ControlRateLimiter, 1, 0), limiter(rule.ControlWarmUpRateLimiter, 3, 0)} {
+		if err := mapFlow(&r, &mapping{}, &coreRules{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The reason for refusing slow rate limiters: what the core makes of them.
+func TestCorePacesASlowRateLimiter(t *testing.T) {
+	clean(t)
+	passes := func(name string, calculate flow.TokenCalculateStrategy, count float64) bool {
+		r := &flow.Rule{Resource: name, Threshold: count, TokenCalculateStrategy: calculate, ControlBehavior: flow.Throttling, WarmUpPeriodSec: 10}
+		if _, err := flow.LoadRulesOfResource(name, []*flow.Rule{r}); err != nil {
+			t.Fatal(err)
+		}
+		e, blocked := api.Entry(name)
+		if blocked == nil {
+			e.Exit()
+		}
+		return blocked == nil
+	}
+	if passes("pace/0.5", flow.Direct, 0.5) || passes("pace/warm/2", flow.WarmUp, 2) {
+		t.Error("the first call passes; the refusal in mapFlow is no longer needed")
+	}
+	if !passes("pace/1", flow.Direct, 1) || !passes("pace/warm/3", flow.WarmUp, 3) {
+		t.Error("the first call is refused; mapFlow refuses too little")
+	}
+}
+
 func unsupported(t *testing.T, err error, field string) {
 	t.Helper()
 	var inv *rule.Invalid
