@@ -130,7 +130,8 @@ const (
 )
 
 // Unsupported says what a rule does that sentinel-golang can't enforce: chain strategy, an origin (limitApp), cluster
-// mode, a regular expression, an authority rule, a fraction or a size that the core can't hold. Default Refuse.
+// mode, a regular expression, an authority rule, a fraction or a size that the core can't hold, a limit at which it passes or
+// refuses every call where Java does not. Default Refuse.
 func Unsupported(p UnsupportedPolicy) Option {
 	return func(c *config) error {
 		if p > Hold {
