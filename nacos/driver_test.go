@@ -495,6 +495,33 @@ func TestRefusalIsNoConflict(t *testing.T) {
 	})
 }
 
+// A database that fails after it has committed, such as one whose link breaks, makes the server refuse what took place.
+//
+// faults: F156
+func TestRefusalOfAWriteThatTookPlaceIsNoConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.put(at("d"), numbered(1))
+		k := sink(t, s.client(t), "d")
+		first, err := k.Write(t.Context(), []byte(numbered(2)), sum([]byte(numbered(1))))
+		must(t, err)
+		s.set(func() {
+			s.answered = func(kind string, k place) (*pb.Payload, error) {
+				if kind != typePublish {
+					return nil, nil
+				}
+				s.answered = nil
+				s.store(k, numbered(3))
+				return reply("ConfigPublishResponse", no(500, "PreparedStatementCallback; Communications link failure"))
+			}
+		})
+		doc, err := k.Write(t.Context(), []byte(numbered(3)), first.Revision)
+		if text, _ := s.get(at("d")); err != nil || doc.Revision != sum([]byte(text)) {
+			t.Errorf("the write took place: %v", err)
+		}
+	})
+}
+
 // The server refused in its database and serves the old text for longer than the sink looks: still a conflict.
 func TestConflictThatTheServerDoesNotServeYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
