@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rulewire/rulewire/apollo"
@@ -450,6 +451,51 @@ func TestEditThatTakesTooLongIsTakenBack(t *testing.T) {
 		b.link.Heal()
 		b.write(s, doc(2), now.Revision)
 	})
+}
+
+// An edit that arrives after a rival's last look, and that its release has read, comes into force though it is taken back
+// while that release is on its way into the database. Nobody may call it a conflict then, and make it once more.
+func TestEditTakenBackWhileARivalReleasesIt(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		at := b.space("application")
+		at.Put(flow, doc(0))
+		released, ours, theirs := make(chan struct{}), b.server.Link(), b.server.Link()
+		ours.Answer(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPut {
+				<-released
+				<-time.After(10 * time.Millisecond) // and so longer than writers wait
+			}
+			return nil
+		})
+		theirs.Answer(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPost {
+				close(released)
+				<-time.After(280 * time.Millisecond) // ours waits 300 ms for rivals
+				theirs.Heal()
+			}
+			return nil
+		})
+		late := b.sink(newClient(b, ours, app(appID)), portal(token))
+		rival := b.sink(newClient(b, theirs, app(appID)), portal(token))
+		now, err := late.Read(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		var said error
+		wg.Go(func() { _, said = late.Write(b.Context(), []byte(doc(1)), now.Revision) })
+		synctest.Wait() // it has looked
+		if _, err := rival.Write(b.Context(), []byte(doc(2)), now.Revision); !errors.Is(err, datasource.ErrConflict) {
+			b.Errorf("the rival, whose text was not released: %v", err)
+		}
+		wg.Wait()
+		if after, readErr := rival.Read(b.Context()); readErr != nil || string(after.Data) != doc(1) {
+			b.Fatalf("in force: %s %v", after.Data, readErr)
+		}
+		if !errors.Is(said, datasource.ErrUnknownOutcome) || errors.Is(said, datasource.ErrConflict) {
+			b.Errorf("ours, whose text is in force: %v", said)
+		}
+	}, apollotest.Commit(100*time.Millisecond))
 }
 
 // A process that died between its edit and its release leaves a draft. Others wait, as it could be alive, and then take it

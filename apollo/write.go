@@ -52,11 +52,13 @@ func (w *write) do(ctx context.Context, expected string) (doc datasource.Documen
 		return doc, expected, err
 	}
 	err = w.put(ctx)
+	late := err != nil && !refused(err) || time.Since(w.base.asked) > w.settle // nobody waits for such an edit
 	if err == nil {
 		err = w.check(ctx)
 	}
 	if err != nil {
-		if _, taken := w.undo(ctx); taken {
+		_, taken := w.undo(ctx)
+		if taken || late && w.tookAlong(ctx) {
 			err = fmt.Errorf("%w: %v; and another writer's release took ours along", datasource.ErrUnknownOutcome, err)
 		}
 		return doc, expected, err
@@ -72,6 +74,17 @@ func (w *write) do(ctx context.Context, expected string) (doc datasource.Documen
 	w.keep(false)
 	doc, err = w.served(ctx, rel)
 	return doc, expected, err
+}
+
+// tookAlong says whether a rival that had looked before a late edit released it. Its release may have read our text before
+// undo took that back, and then is in the database a little later.
+func (w *write) tookAlong(ctx context.Context) bool {
+	ctx, cancel := w.late(ctx)
+	defer cancel()
+	_ = sleep(ctx, min(w.settle, afterwards/2))
+	now, err := w.editor.state(ctx, w.place())
+	text, there := now.latest.Values[w.key]
+	return err == nil && there && text == w.text && now.latest.ID != w.base.latest.ID
 }
 
 func (w *write) state(ctx context.Context) (state, error) {

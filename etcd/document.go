@@ -42,7 +42,7 @@ func (d *document) get(ctx context.Context) (doc datasource.Document, at int64, 
 	}
 	// A transaction with one read is as linearizable as a Get. But a Get the client repeats up to a hundred times within
 	// 2.5 s while the server says that it is unavailable; how often a failing store is asked is the engine's (F116).
-	answer, err := d.client.Txn(ctx).Then(clientv3.OpGet(d.key)).Commit()
+	answer, err := d.commit(ctx, func(t clientv3.Txn) clientv3.Txn { return t.Then(clientv3.OpGet(d.key)) })
 	if err != nil {
 		return doc, 0, denied(err)
 	}

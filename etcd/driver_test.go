@@ -213,7 +213,7 @@ func TestReadOfAnUnavailableServerIsSentOnce(t *testing.T) {
 	s := newServer(t)
 	src := newSource(t, s.client(t))
 	mustRead(t, src)
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied, codes.Canceled, codes.DeadlineExceeded} {
 		s.fail(status.Error(code, "try again"))
 		before := s.count()
 		if _, err := src.Read(t.Context()); status.Code(err) != code {
@@ -708,6 +708,25 @@ func TestLostAnswerIsLookedInto(t *testing.T) {
 			t.Errorf("%+v, %v; the store has %+v", doc, err, now)
 		}
 	})
+	// A proxy's answers, after which the client would send the write again and call it a conflict with itself.
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded} {
+		t.Run("done, "+code.String(), func(t *testing.T) {
+			s := newServer(t)
+			sink, old := newSink(t, s)
+			s.do(func() {
+				s.loseTxn = func(done bool) error {
+					if done {
+						return status.Error(code, "upstream is gone")
+					}
+					return nil
+				}
+			})
+			doc, err := sink.Write(t.Context(), []byte("new"), old)
+			if now, _ := sink.Read(t.Context()); err != nil || doc.Revision != now.Revision || string(now.Data) != "new" {
+				t.Errorf("%+v, %v; the store has %+v", doc, err, now)
+			}
+		})
+	}
 	t.Run("not done", func(t *testing.T) {
 		s := newServer(t)
 		sink, old := newSink(t, s)

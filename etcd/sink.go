@@ -81,8 +81,10 @@ func (s *Sink) swap(ctx context.Context, data []byte, revision int64) (doc datas
 		options = append(options, clientv3.WithIgnoreLease()) // whoever gave the key a lease wants it to expire
 	}
 	// A key that does not exist compares as revision 0.
-	answer, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.key), "=", revision)).
-		Then(clientv3.OpPut(s.key, string(data), options...)).Else(clientv3.OpGet(s.key)).Commit()
+	answer, err := s.commit(ctx, func(t clientv3.Txn) clientv3.Txn {
+		return t.If(clientv3.Compare(clientv3.ModRevision(s.key), "=", revision)).
+			Then(clientv3.OpPut(s.key, string(data), options...)).Else(clientv3.OpGet(s.key))
+	})
 	if err != nil {
 		return doc, nil, err
 	}

@@ -424,6 +424,34 @@ func TestServerThatDoesNotCompare(t *testing.T) {
 	})
 }
 
+// A server that has no time for the try refuses it once, as it would a wrong checksum. That does not show that it compares.
+func TestRefusalOfTheProbeForAnotherReasonProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.put(at("d"), numbered(1))
+		k := sink(t, s.client(t), "d")
+		publishes := 0
+		s.set(func() {
+			s.ignores = true
+			s.answered = func(kind string, _ place) (*pb.Payload, error) {
+				if kind == typePublish {
+					publishes++
+				}
+				if kind == typePublish && publishes == 2 {
+					return reply("ConfigPublishResponse", no(500, "database is read only"))
+				}
+				return nil, nil
+			}
+		})
+		if _, err := k.Write(t.Context(), []byte(numbered(2)), sum([]byte(numbered(1)))); !errors.Is(err, datasource.ErrUnsupported) {
+			t.Errorf("a server that does not compare: %v", err)
+		}
+		if text, _ := s.get(at("d")); text != numbered(1) || len(s.docs) != 1 {
+			t.Errorf("%s, %d documents", text, len(s.docs))
+		}
+	})
+}
+
 // A server that compares is tried once, on a document that is gone afterwards.
 func TestProbeIsSharedAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -491,6 +519,33 @@ func TestRefusalIsNoConflict(t *testing.T) {
 		var refusal *ServerError
 		if errors.Is(err, datasource.ErrConflict) || errors.Is(err, datasource.ErrUnknownOutcome) || !errors.As(err, &refusal) || len(refusal.Message) > 300 {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A database that fails after it has committed, such as one whose link breaks, makes the server refuse what took place.
+//
+// faults: F156
+func TestRefusalOfAWriteThatTookPlaceIsNoConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.put(at("d"), numbered(1))
+		k := sink(t, s.client(t), "d")
+		first, err := k.Write(t.Context(), []byte(numbered(2)), sum([]byte(numbered(1))))
+		must(t, err)
+		s.set(func() {
+			s.answered = func(kind string, k place) (*pb.Payload, error) {
+				if kind != typePublish {
+					return nil, nil
+				}
+				s.answered = nil
+				s.store(k, numbered(3))
+				return reply("ConfigPublishResponse", no(500, "PreparedStatementCallback; Communications link failure"))
+			}
+		})
+		doc, err := k.Write(t.Context(), []byte(numbered(3)), first.Revision)
+		if text, _ := s.get(at("d")); err != nil || doc.Revision != sum([]byte(text)) {
+			t.Errorf("the write took place: %v", err)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func (s *Sink) Write(ctx context.Context, data []byte, expected string) (datasou
 	case errors.Is(err, datasource.ErrTooLarge), errors.Is(err, ErrDenied):
 		return s.fail(before.Revision, err)
 	case errors.As(err, &refusal):
-		return s.refused(ctx, c, expected, before, refusal)
+		return s.refused(caller, ctx, written, expected, before, refusal)
 	}
 	return s.lookBack(caller, written, expected, err)
 }
@@ -167,17 +167,22 @@ func (s *Sink) served(caller, ctx context.Context, written, before datasource.Do
 }
 
 // refused tells a conflict from other refusals: the server has one code for all. It is a conflict if the server serves
-// another revision than expected, now or as soon as it has caught up, or if its text says so.
-func (s *Sink) refused(ctx context.Context, c *conn, expected string, before datasource.Document, refusal *ServerError) (datasource.Document, error) {
+// another revision than expected, now or as soon as it has caught up, or if its text says so. Where it serves what was
+// written, its database failed after it had committed.
+func (s *Sink) refused(caller, ctx context.Context, written datasource.Document, expected string, before datasource.Document, refusal *ServerError) (datasource.Document, error) {
 	end := time.Now().Add(settle)
 	for wait := firstLook; ; wait = min(2*wait, nextLook) {
-		now, err := s.query(ctx, c)
+		now, err := s.get(ctx)
 		switch {
+		case err == nil && now.Revision == written.Revision && now.Revision != before.Revision && !saysConflict(refusal):
+			return written, nil
 		case err == nil && now.Revision != expected:
 			return s.conflict(now, expected)
 		case err == nil && time.Now().Before(end) && pause(ctx, wait) == nil:
 		case saysConflict(refusal):
 			return s.conflict(datasource.Document{Presence: datasource.Present}, expected) // which one, nobody can tell yet
+		case err != nil:
+			return s.lookBack(caller, written, expected, refusal)
 		default:
 			return s.fail(before.Revision, refusal)
 		}
